@@ -1,0 +1,35 @@
+"""The weak view: a mirror image where that is harmless, and a shift by up to an eighth of the side."""
+
+import torch
+from torch import Tensor
+
+
+def weak(images: Tensor, generator: torch.Generator, flip: bool) -> Tensor:
+    """Flip with probability 1/2, then crop at random after reflect-padding by 1/8. uint8 in, uint8 out."""
+    count, _, height, width = images.shape
+    mirrored = torch.rand(count, generator=generator) < 0.5
+    down, right = (shifts(count, side // 8, generator) for side in (height, width))
+    rows = reflect(torch.arange(height) + down[:, None], height)
+    columns = reflect(torch.arange(width) + right[:, None], width)
+    if flip:
+        columns = torch.where(mirrored[:, None], width - 1 - columns, columns)
+    return take(images, rows.to(images.device), columns.to(images.device))
+
+
+def shifts(count: int, most: int, generator: torch.Generator) -> Tensor:
+    """Whole pixels between -most and most, one for each image."""
+    return torch.randint(-most, most + 1, (count,), generator=generator)
+
+
+def reflect(position: Tensor, side: int) -> Tensor:
+    """Positions outside 0 .. side - 1 mirrored at the edge pixel, as reflect-padding does."""
+    position = position.abs()
+    return torch.where(position >= side, 2 * (side - 1) - position, position)
+
+
+def take(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Of image n, the pixels at rows[n] (N, H) x columns[n] (N, W)."""
+    count, channels, height, width = images.shape
+    position = rows[:, :, None] * width + columns[:, None, :]  # (N, H, W)
+    position = position.view(count, 1, height * width).expand(count, channels, height * width)
+    return images.reshape(count, channels, -1).gather(2, position).view(images.shape)

@@ -1,0 +1,296 @@
+"""The commands. torch is imported by the command that needs it, so that help and mistakes are answered at once."""
+
+import inspect
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
+
+from . import __version__
+from .errors import UserError, unknown
+from .recipe import Recipe
+
+USAGE_ERROR, INTERRUPTED = 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; gives the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0 if words else USAGE_ERROR
+    if words[0] == "--version":
+        print(f"fewlabel {__version__}")
+        return 0
+    try:
+        if words[0] not in COMMANDS:
+            raise unknown("command", words[0], COMMANDS)
+        return run(words[0], words[1:])
+    except UserError as error:
+        print(f"fewlabel: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except KeyboardInterrupt:
+        print("fewlabel: stopped.", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def overview() -> str:
+    width = max(map(len, COMMANDS)) + 2
+    commands = "\n".join(f"  {name:{width}}{summary(command)}" for name, command in COMMANDS.items())
+    return (
+        "fewlabel trains a classifier from two labels per class and everything you never labelled.\n\n"
+        f"Usage: fewlabel COMMAND ...\n\n{commands}\n\n"
+        "fewlabel COMMAND --help tells more; fewlabel --version the version.\n"
+        "New here? Run `fewlabel demo`."
+    )
+
+
+def summary(command: Callable[..., Any]) -> str:
+    return (command.__doc__ or "").strip().splitlines()[0]
+
+
+def run(name: str, words: list[str]) -> int:
+    """Parse the words after the command by its signature, and call it."""
+    from cyclopts import App, CycloptsError, Parameter
+
+    command = train_command(words) if name == "train" else COMMANDS[name]
+    app = App(
+        name=f"fewlabel {name}",
+        help_flags=["--help", "-h"],
+        version_flags=[],
+        help_format="plaintext",
+        default_parameter=Parameter(show_default=lambda value: None if value is None or value is False else str(value)),
+    )
+    app.default(command)
+    try:
+        code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        raise UserError(f"{error} See `fewlabel {name} --help`.") from error
+    return code or 0
+
+
+# ---- the commands
+
+
+def demo(*, seed: int = 0, out: str | None = None) -> None:
+    """Train on 20 labels of scikit-learn's digits: a minute, offline.
+
+    Parameters
+    ----------
+    seed
+        of everything random, also of which 20 images are labelled
+    out
+        run directory; default runs/demo-SEED
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from .demo import demo as run_demo
+
+    result = run_demo(seed, out)
+    table = Table("20 labels, 500 test images", "accuracy")
+    table.add_row("the labels alone (same network)", f"{result.labels_alone:.1%}")
+    table.add_row("scikit-learn's LabelSpreading", f"{result.label_spreading:.1%}")
+    table.add_row("ICL-SSL (fewlabel)", f"{result.icl_ssl:.1%}")
+    console = Console()
+    console.print(table)
+    console.print(f"The report with pictures: {result.run.directory / 'report.html'}", soft_wrap=True)
+
+
+def train(recipe: Recipe, resume: bool, overwrite: bool, words: Sequence[str]) -> int:
+    """Train a classifier; write model, predictions and report."""
+    from .loop import Interrupted
+    from .loop import train as run_train
+
+    try:
+        run_train(recipe, resume=resume, overwrite=overwrite)
+    except Interrupted as stop:
+        again = [word for word in words if word not in ("--resume", "--overwrite")]
+        print(
+            f"fewlabel: {stop} Continue with: {shlex.join(['fewlabel', 'train', *again, '--resume'])}", file=sys.stderr
+        )
+        return INTERRUPTED
+    return 0
+
+
+def evaluate(
+    run: str, data: str, /, *, root: str | None = None, labels: str | None = None, device: str | None = None
+) -> None:
+    """Say how often a trained model is right on labelled pictures.
+
+    Parameters
+    ----------
+    run
+        directory of a finished run
+    data
+        folder with one subfolder per class, .npz file (its test part), or name of a data set (its test part)
+    root
+        where the official files of a named data set lie
+    labels
+        CSV file with the header file,label for pictures of the folder
+    device
+        cpu, cuda or mps
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from .checkpoint import RunDirectory
+    from .data import load_test
+    from .evaluate import accuracy, confusion, probabilities
+    from .plan import choose_device
+
+    network, model = RunDirectory(Path(run)).read_model(choose_device(device))
+    images = load_test(
+        data, root, labels=labels, classes=model["classes"], channels=model["channels"], size=model["size"]
+    )
+    guess = probabilities(network, images.pixels).argmax(1)
+    counts = confusion(guess, images.labels, len(images.classes))
+    table = Table("class", "images", "recognised")
+    for name, row, right in zip(images.classes, counts.sum(1).tolist(), counts.diagonal().tolist(), strict=True):
+        table.add_row(name, str(row), f"{right / row:.1%}" if row else "")
+    console = Console()
+    console.print(table)
+    console.print(f"Accuracy: {accuracy(guess, images.labels):.2%} of {int(counts.sum())} images")
+    if images.skipped:
+        console.print(f"{len(images.skipped)} pictures could not be read, beginning with {next(iter(images.skipped))}.")
+
+
+def predict(run: str, path: str, /, *, output: str = "predictions.csv", device: str | None = None) -> None:
+    """Label a folder of pictures (or one picture) with a trained model.
+
+    Parameters
+    ----------
+    run
+        directory of a finished run
+    path
+        folder of pictures, or one picture
+    output
+        the table to write: file, label, confidence and one column for each class
+    device
+        cpu, cuda or mps
+    """
+    from .checkpoint import RunDirectory
+    from .data.folder import read_unlabelled
+    from .evaluate import probabilities
+    from .plan import choose_device
+    from .predict import write_predictions
+
+    network, model = RunDirectory(Path(run)).read_model(choose_device(device))
+    if model["channels"] != 3:
+        raise UserError(f"the model in {run} was trained on single-channel arrays and cannot label picture files.")
+    images = read_unlabelled(Path(path), model["size"])
+    guesses = probabilities(network, images.pixels)
+    write_predictions(Path(output), images.names, guesses, model["classes"], images.skipped)
+    print(f"{len(images)} pictures labelled, {len(images.skipped)} could not be read: {output}")
+
+
+def methods(name: str | None = None, /) -> None:
+    """List the methods with their settings.
+
+    Parameters
+    ----------
+    name
+        only this method
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from .methods import ALIASES, METHODS, TERMS, parts_of, settings_of
+
+    console = Console()
+    chosen = parts_of(name) if name and name not in TERMS else {**METHODS, **TERMS}
+    if name in TERMS:
+        chosen = {name: TERMS[name]}
+    for part, kind in chosen.items():
+        console.print(
+            f"[bold]{'+' if part in TERMS else ''}{part}[/]  {summary(kind)}  [dim]{kind.paper}[/]", soft_wrap=True
+        )
+        table = Table(box=None, show_header=False, padding=(0, 2))
+        for setting, parameter in settings_of(kind).items():
+            table.add_row(f"  --{part}.{setting}", str(parameter.default), help_of(parameter.annotation)[0])
+        if table.row_count:
+            console.print(table)
+    if not name:
+        for alias, meaning in ALIASES.items():
+            console.print(f"[bold]{alias}[/]  is another name of {meaning}")
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "demo": demo,
+    "train": train,
+    "predict": predict,
+    "evaluate": evaluate,
+    "methods": methods,
+}
+
+
+# ---- `train` is derived from Recipe and from the signatures of the chosen method's parts
+
+
+def train_command(words: Sequence[str]) -> Callable[..., int]:
+    """`train` with one option for each field of Recipe and for each setting of the method that `words` ask for."""
+    from cyclopts import Group, Parameter
+
+    from .methods import parts_of, settings_of
+
+    groups = {name: Group(name, sort_key=i) for i, name in enumerate(("Data", "Training", "Machine"))}
+
+    def option(name: str, annotation: Any, default: Any, flag: str, group: Group, **more: Any) -> inspect.Parameter:
+        text, _ = help_of(annotation)
+        kind: Any = get_args(annotation)[0]
+        annotated: Any = Annotated[kind, Parameter(name=flag, help=text, group=group, **more)]
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)
+
+    hints = get_type_hints(Recipe, include_extras=True)
+    options = [
+        inspect.Parameter(
+            "data",
+            inspect.Parameter.POSITIONAL_ONLY,
+            annotation=Annotated[str, Parameter(help=help_of(hints["data"])[0])],
+        )
+    ]
+    for entry in fields(Recipe):
+        if entry.name not in ("data", "settings"):
+            group = groups[help_of(hints[entry.name])[1]]
+            flag = f"--{entry.name.replace('_', '-')}"
+            options.append(option(entry.name, hints[entry.name], entry.default, flag, group))
+    for name, text in (("resume", "continue the run in --out"), ("overwrite", "replace the run in --out")):
+        options.append(option(name, Annotated[bool, text, ""], False, f"--{name}", groups["Machine"], negative=""))
+    settings: dict[str, str] = {}
+    for part, kind in parts_of(chosen_method(words)).items():
+        for setting, parameter in settings_of(kind).items():
+            settings[key := f"{part}__{setting}"] = full = f"{part}.{setting}"
+            group = Group(f"Settings of {part}", sort_key=len(groups))
+            options.append(option(key, parameter.annotation, parameter.default, f"--{full}", group))
+
+    def command(data: str, **values: Any) -> int:
+        flags = {name: values.pop(name, False) for name in ("resume", "overwrite")}
+        chosen = {settings[key]: values.pop(key) for key in list(values) if key in settings}
+        return train(Recipe(data=data, settings=chosen, **values), **flags, words=words)
+
+    command.__doc__ = f"{summary(train)}\n\nThe settings of another method are shown by --method NAME --help."
+    command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    command.__annotations__ = {entry.name: entry.annotation for entry in options}
+    return command
+
+
+def help_of(annotation: Any) -> tuple[str, str]:
+    """Help and group out of Annotated[type, help] or Annotated[type, help, group]."""
+    _, text, *group = get_args(annotation)
+    return text, group[0] if group else ""
+
+
+def chosen_method(words: Sequence[str]) -> str:
+    """What --method says, before the rest can be parsed."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == "--method":
+            return following
+        if word.startswith("--method="):
+            return word.partition("=")[2]
+    return Recipe.method

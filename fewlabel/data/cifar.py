@@ -1,0 +1,71 @@
+"""CIFAR's pickles, read by an unpickler that can build arrays, strings, numbers and containers, and nothing else."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import UserError
+
+
+def _latin1(text: str, encoding: str) -> bytes:
+    """Stands in for `_codecs.encode`, by which Python 3 writes bytes in old protocols."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"encoding {encoding}")
+    return text.encode("latin1")
+
+
+ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+    ("_codecs", "encode"): _latin1,
+}
+for _package in ("numpy.core", "numpy._core"):  # the official files name the first, today's writers the second
+    for _name in ("_reconstruct", "scalar"):
+        ALLOWED[f"{_package}.multiarray", _name] = getattr(np._core.multiarray, _name)  # type: ignore[attr-defined]
+    ALLOWED[f"{_package}.numeric", "_frombuffer"] = np._core.numeric._frombuffer  # type: ignore[attr-defined]
+
+
+class RestrictedUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return ALLOWED[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"it names {module}.{name}") from None
+
+
+def read_pickle(path: Path) -> dict[str, Any]:
+    """The dictionary in a CIFAR file, its keys as text."""
+    try:
+        with open(path, "rb") as file:
+            content = RestrictedUnpickler(file, encoding="bytes").load()
+        if not isinstance(content, dict):
+            raise pickle.UnpicklingError("it holds no dictionary")
+        return {_text(key): value for key, value in content.items()}
+    except OSError:
+        raise
+    except Exception as error:  # a broken pickle can raise anything
+        raise UserError(f"{path} was refused as a CIFAR file ({error}): download the official one again.") from error
+
+
+def read_batch(path: Path, label_key: str) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels (N, 3, 32, 32) and labels (N,) of one file."""
+    content = read_pickle(path)
+    if "data" not in content or label_key not in content:
+        raise UserError(f"{path} has no '{label_key}' or no 'data': it is not the CIFAR file it should be.")
+    pixels, labels = np.asarray(content["data"]), np.asarray(content[label_key], np.int64)
+    if pixels.dtype != np.uint8 or pixels.shape != (len(labels), 3072):
+        raise UserError(f"{path} holds no pictures of 3 x 32 x 32 bytes: it is not the CIFAR file it should be.")
+    return pixels.reshape(-1, 3, 32, 32), labels
+
+
+def read_names(path: Path, key: str) -> tuple[str, ...]:
+    content = read_pickle(path)
+    if key not in content:
+        raise UserError(f"{path} has no '{key}': it is not the CIFAR file it should be.")
+    return tuple(_text(name) for name in content[key])
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,162 @@
+"""From any picture file to one small square of uint8, and many of them into one memory-mapped cache."""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from rich.console import Console
+from rich.progress import track
+from torch import Tensor
+
+from ..errors import UserError
+
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
+CHANNELS = 3
+FORMAT = 1  # raise it when decoding changes, so that old caches are not used
+ORIENTATION = 0x0112  # EXIF tag
+UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def decode(path: Path, size: int) -> np.ndarray:
+    """The first frame as RGB (3, size, size), upright; the longer side is cropped about its centre."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow warns about harmless oddities of metadata and palettes
+        with Image.open(path) as picture:
+            orientation = picture.getexif().get(ORIENTATION, 1)
+            picture.draft("RGB", (2 * size, 2 * size))  # a JPEG decoder can shrink while it reads
+            square = ImageOps.fit(rgb(picture), (size, size), Image.Resampling.BILINEAR)
+    if orientation in UPRIGHT:
+        square = square.transpose(UPRIGHT[orientation])
+    return np.asarray(square).transpose(2, 0, 1)
+
+
+def rgb(picture: Image.Image) -> Image.Image:
+    """Any mode as RGB: transparent parts become white, 16-bit and float greys are scaled to 8 bits."""
+    if picture.mode.startswith(("I", "F")):
+        grey = np.asarray(picture, np.float64)
+        scale = 255 / 65535 if grey.max(initial=0) > 255 else 1.0
+        return Image.fromarray((grey * scale).clip(0, 255).astype(np.uint8)).convert("RGB")
+    if picture.has_transparency_data:
+        picture = picture.convert("RGBA")
+        white = Image.new("RGBA", picture.size, "white")
+        return Image.alpha_composite(white, picture).convert("RGB")
+    return picture.convert("RGB")
+
+
+def default_size(paths: Sequence[Path]) -> int:
+    """32 where the pictures are small, else 64; judged by the headers of some of them."""
+    sides = []
+    for path in paths[:: -(-len(paths) // 50)]:
+        try:
+            with Image.open(path) as picture:
+                sides.append(min(picture.size))
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+            continue
+    return 32 if sides and np.median(sides) <= 48 else 64
+
+
+def decode_all(folder: Path, files: Sequence[str], size: int) -> tuple[Tensor, list[int], dict[str, str]]:
+    """Pixels (N, 3, size, size), which of `files` they are, and why the others could not be read.
+
+    The pixels are a memory-mapped file in the cache, so memory stays flat however many pictures there are. The cache
+    is keyed by names, sizes and times of the files; a second call is immediate.
+    """
+    place = cache_folder() / cache_key(folder, files, size)
+    if not (place / "index.json").exists():
+        fill_cache(place, folder, files, size)
+    index = json.loads((place / "index.json").read_text())
+    rows, skipped = index["rows"], index["skipped"]
+    if not rows:
+        shutil.rmtree(place)
+        name, reason = next(iter(skipped.items()))
+        raise UserError(f"none of the {len(files)} pictures in {folder} can be read, beginning with {name} ({reason}).")
+    pixels = np.memmap(place / "pixels.u8", np.uint8, mode="c", shape=(len(rows), CHANNELS, size, size))
+    return torch.from_numpy(pixels), rows, skipped
+
+
+def cache_folder() -> Path:
+    if place := os.environ.get("FEWLABEL_CACHE"):
+        return Path(place)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fewlabel"
+
+
+def cache_key(folder: Path, files: Sequence[str], size: int) -> str:
+    digest = hashlib.sha256(f"{FORMAT} {size} {folder.resolve()}".encode("utf-8", "surrogateescape"))
+    for name in files:
+        status = (folder / name).stat()
+        digest.update(f"\n{name}\0{status.st_size}\0{status.st_mtime_ns}".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()[:32]
+
+
+def fill_cache(place: Path, folder: Path, files: Sequence[str], size: int) -> None:
+    """Decode in parallel into a new folder, which appears under its name only when it is complete."""
+
+    def attempt(name: str) -> np.ndarray | str:
+        try:
+            return decode(folder / name, size)
+        except Exception as error:  # decoders raise whatever a damaged file makes them raise
+            return str(error) or type(error).__name__
+
+    rows: list[int] = []
+    skipped: dict[str, str] = {}
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix="filling-") as temporary:
+            with open(Path(temporary) / "pixels.u8", "wb") as file:
+                pictures = in_order(attempt, files, os.cpu_count() or 1)
+                for position, picture in enumerate(with_progress(pictures, len(files), f"Reading {folder}")):
+                    if isinstance(picture, str):
+                        skipped[files[position]] = picture
+                    else:
+                        rows.append(position)
+                        file.write(picture.tobytes())
+            (Path(temporary) / "index.json").write_text(json.dumps({"rows": rows, "skipped": skipped}))
+            if not place.exists():  # else another process was faster
+                os.rename(temporary, place)
+                os.mkdir(temporary)  # for TemporaryDirectory to remove
+    except OSError as error:
+        raise UserError(
+            f"cannot keep decoded pictures in {place.parent} ({error.strerror}): "
+            "free some space, or name another folder in the environment variable FEWLABEL_CACHE."
+        ) from error
+
+
+def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+    """Like map, with threads (decoders release Python's lock) and a bounded number of results waiting."""
+    with ThreadPoolExecutor(workers) as pool:
+        pending: deque[Future[Result]] = deque()
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) > 64 * workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+def with_progress(items: Iterable[Item], total: int, title: str) -> Iterable[Item]:
+    """A bar on the terminal for what takes long; nothing elsewhere."""
+    silent = total < 200 or not sys.stderr.isatty()
+    return track(items, title, total, console=Console(stderr=True), transient=True, disable=silent)

@@ -1,0 +1,112 @@
+"""Folders of ordinary pictures: class subfolders and loose files, with labels from a CSV file."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+import torch
+
+from ..errors import UserError
+from .decode import SUFFIXES, decode_all, default_size
+from .images import UNLABELLED, Dataset, Images
+
+NO_CLASS = ("unlabelled", "unlabeled")  # subfolders of these names hold pictures of no known class
+
+
+def read_folder(
+    folder: Path, *, labels: str | Path | None = None, test: str | Path | None = None, size: int | None = None
+) -> Dataset:
+    """Pictures in class subfolders are labelled, loose ones are not; what the CSV file says goes first."""
+    files, classes_of = scan(folder)
+    subfolders = class_folders(folder)
+    if labels is not None:
+        classes_of.update(read_labels(Path(labels), folder, files))
+    classes = tuple(sorted({*subfolders, *(name for name in classes_of.values() if name)}))
+    if size is not None and size < 8:
+        raise UserError(f"--size must be at least 8 pixels, not {size}.")
+    size = size or default_size([folder / name for name in files])
+    train = read_pictures(folder, files, classes_of, classes, size)
+    held_out = None
+    if test is not None:
+        held_out = read_labelled(Path(test), classes, size)
+    return Dataset(folder.resolve().name, train, held_out, flip=True, own=True)
+
+
+def read_labelled(folder: Path, classes: Sequence[str], size: int, labels: str | Path | None = None) -> Images:
+    """Pictures to be judged by, all of known classes, at the size and with the classes of a model."""
+    files, classes_of = scan(folder)
+    if labels is not None:
+        classes_of.update(read_labels(Path(labels), folder, files))
+    if strange := sorted({name for name in classes_of.values() if name} - set(classes)):
+        raise UserError(f"{folder} has the class '{strange[0]}', which the training images have not.")
+    if not any(classes_of.values()):
+        raise UserError(f"{folder} holds no labelled picture: put the pictures into one subfolder per class.")
+    return read_pictures(folder, files, classes_of, classes, size)
+
+
+def read_unlabelled(path: Path, size: int) -> Images:
+    """A folder of pictures (or one picture) of which nothing is known."""
+    folder, files = (path.parent, [path.name]) if path.is_file() else (path, scan(path)[0])
+    return read_pictures(folder, files, {}, (), size)
+
+
+def scan(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """All picture files, as sorted paths relative to the folder, and the class of those in a class subfolder."""
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}.")
+    files = sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.suffix.lower() in SUFFIXES and path.is_file() and not path.name.startswith(".")
+    )
+    if not files:
+        kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
+        raise UserError(f"{folder} holds no pictures ({kinds}).")
+    tops = {name: PurePosixPath(name).parts[0] for name in files if "/" in name}
+    return files, {name: top for name, top in tops.items() if top.lower() not in NO_CLASS}
+
+
+def class_folders(folder: Path) -> list[str]:
+    """Subfolders that stand for a class; hidden ones and folders of runs do not."""
+    return [
+        sub.name
+        for sub in folder.iterdir()
+        if sub.is_dir() and not sub.name.startswith(".") and sub.name.lower() not in NO_CLASS
+        if not any(sub.glob("*/recipe.json")) and not (sub / "recipe.json").exists()
+    ]
+
+
+def read_labels(path: Path, folder: Path, files: Sequence[str]) -> dict[str, str]:
+    """file -> label from a CSV file with that header; an empty label says that nothing is known."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file, restval="", skipinitialspace=True))
+            header = [name.strip() for name in (rows[0] if rows else {}) if name]
+    except OSError as error:
+        raise UserError(f"cannot read the label file {path} ({error.strerror}).") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"the label file {path} is not a CSV file in UTF-8.") from error
+    if "file" not in header or "label" not in header:
+        raise UserError(f"the label file {path} needs the header file,label and at least one line below it.")
+    known, labels = set(files), dict[str, str]()
+    missing = []
+    for row in rows:
+        name, label = PurePosixPath(row["file"].strip().replace("\\", "/")).as_posix(), row["label"].strip()
+        if name not in known:
+            missing.append(row["file"])
+        elif labels.setdefault(name, label) != label:
+            raise UserError(f"the label file {path} gives {name} two labels, '{labels[name]}' and '{label}'.")
+    if missing:
+        more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
+        raise UserError(f"the label file {path} names {missing[0]}{more}: no such picture in {folder}.")
+    return labels
+
+
+def read_pictures(
+    folder: Path, files: Sequence[str], classes_of: dict[str, str], classes: Sequence[str], size: int
+) -> Images:
+    pixels, rows, skipped = decode_all(folder, files, size)
+    number = {name: i for i, name in enumerate(classes)} | {"": UNLABELLED}
+    names = [files[row] for row in rows]
+    labels = torch.tensor([number[classes_of.get(name, "")] for name in names])
+    return Images(pixels, labels, tuple(classes), names, skipped)

@@ -1,0 +1,83 @@
+"""Methods by name. A new one is a file of its own and one line here."""
+
+import inspect
+from typing import Any
+
+from ..errors import UserError, unknown
+from .combine import Combine
+from .fixmatch import FixMatch
+from .icl import ICL
+from .method import Method, Outputs, Problem, Step, Term
+from .supervised import Supervised
+
+__all__ = [
+    "ALIASES",
+    "METHODS",
+    "TERMS",
+    "Combine",
+    "Method",
+    "Outputs",
+    "Problem",
+    "Step",
+    "Term",
+    "make_method",
+    "parts_of",
+    "settings_of",
+]
+
+METHODS: dict[str, type[Method]] = {
+    "supervised": Supervised,
+    "fixmatch": FixMatch,
+}
+TERMS: dict[str, type[Term]] = {
+    "icl": ICL,
+}
+ALIASES = {"icl-ssl": "fixmatch+icl"}
+
+
+def parts_of(name: str) -> dict[str, type[Method]]:
+    """The classes that a name such as `fixmatch+icl` stands for."""
+    base, *terms = ALIASES.get(name, name).split("+")
+    if base in ALIASES:
+        base, *more = ALIASES[base].split("+")
+        terms = more + terms
+    if base not in METHODS:
+        if base in TERMS:
+            raise UserError(f"'{base}' only adds to a method: write, for example, fixmatch+{base}.")
+        raise unknown("method", base, [*METHODS, *ALIASES])
+    parts: dict[str, type[Method]] = {base: METHODS[base]}
+    for term in terms:
+        if term in METHODS:
+            raise UserError(f"'{term}' cannot follow a '+': only {', '.join(TERMS)} can.")
+        if term not in TERMS:
+            raise unknown("term", term, TERMS)
+        if term in parts:
+            raise UserError(f"method '{name}' names the term '{term}' twice.")
+        parts[term] = TERMS[term]
+    return parts
+
+
+def settings_of(method: type[Method]) -> dict[str, inspect.Parameter]:
+    """The settings of a method: the keyword arguments of its `__init__`, read from its signature."""
+    parameters = inspect.signature(method, eval_str=True).parameters
+    return {name: p for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD}
+
+
+def make_method(name: str, **settings: Any) -> Method:
+    """A method from its name and settings, each spelled with its part: `make_method("icl-ssl", **{"icl.weight": 1})`.
+
+    The part may be left out where only one has a setting of that name: `make_method("fixmatch", threshold=0.9)`.
+    """
+    parts = parts_of(name)
+    valid = {f"{part}.{setting}": (part, setting) for part, kind in parts.items() for setting in settings_of(kind)}
+    chosen: dict[str, dict[str, Any]] = {part: {} for part in parts}
+    for key, value in settings.items():
+        owners = [full for full in valid if full == key or full.endswith(f".{key}")]
+        if not owners:
+            raise unknown(f"setting of {name}", key, valid)
+        if len(owners) > 1:
+            raise UserError(f"setting '{key}' of {name} is ambiguous: write {' or '.join(owners)}.")
+        part, setting = valid[owners[0]]
+        chosen[part][setting] = value
+    made = {part: kind(**chosen[part]) for part, kind in parts.items()}
+    return next(iter(made.values())) if len(made) == 1 else Combine(**made)

@@ -1,0 +1,35 @@
+"""Several parts as one method: `fixmatch+icl`."""
+
+from torch import Tensor, nn
+
+from .method import Method, Outputs, Problem, Step
+
+
+class Combine(Method):
+    """Merges what its parts look at and what they ask for; a view that two parts share is computed once."""
+
+    def __init__(self, **parts: Method) -> None:
+        super().__init__()
+        self.parts = nn.ModuleDict(parts)
+        self.uses_embedding = any(part.uses_embedding for part in parts.values())  # type: ignore[misc]
+
+    def build(self, problem: Problem) -> None:
+        for part in self._parts().values():
+            part.build(problem)
+
+    def inputs(self, step: Step) -> dict[str, Tensor]:
+        return {
+            f"{name}.{key}": images for name, part in self._parts().items() for key, images in part.inputs(step).items()
+        }
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        terms: dict[str, Tensor] = {}
+        for name, part in self._parts().items():
+            own = {key.removeprefix(f"{name}."): rows for key, rows in out.items() if key.startswith(f"{name}.")}
+            for term, value in part.loss(step, own).items():
+                assert term not in terms, f"two parts call a term '{term}'"
+                terms[term] = value
+        return terms
+
+    def _parts(self) -> dict[str, Method]:
+        return dict(self.parts.items())  # type: ignore[arg-type]

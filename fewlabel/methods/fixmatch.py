@@ -1,0 +1,48 @@
+"""FixMatch: Sohn et al., https://arxiv.org/abs/2001.07685"""
+
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from ..losses import align, cross_entropy, masked_cross_entropy
+from .method import Method, Outputs, Problem, Step
+
+
+class FixMatch(Method):
+    """A confident guess on the weak view becomes the label of the strong view."""
+
+    paper = "https://arxiv.org/abs/2001.07685"
+    mean_prediction: Tensor
+
+    def __init__(
+        self,
+        threshold: Annotated[float, "keep a guess whose probability is at least this (tau)"] = 0.95,
+        weight: Annotated[float, "of the unlabelled term"] = 1.0,
+        align: Annotated[bool, "divide guesses by their running mean, for classes of about equal size"] = False,
+    ) -> None:
+        super().__init__()
+        self.threshold, self.weight, self.align = threshold, weight, align
+
+    def build(self, problem: Problem) -> None:
+        self.register_buffer("mean_prediction", torch.full((problem.classes,), 1 / problem.classes))
+
+    def inputs(self, step: Step) -> dict[str, Tensor]:
+        return {"labelled": step.labelled, "weak": step.weak, "strong": step.strong}
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        confidence, guess = self.guess(step, out["weak"].logits.detach()).max(1)
+        kept = confidence >= self.threshold
+        step.record(pseudo_labels=guess, kept=kept)
+        return {
+            "labelled": cross_entropy(out["labelled"].logits, step.labels),  # L_x
+            "unlabelled": self.weight * masked_cross_entropy(out["strong"].logits, guess, kept),  # L_u
+        }
+
+    def guess(self, step: Step, logits: Tensor) -> Tensor:
+        """Class probabilities of the weak view, aligned where asked for."""
+        probabilities = logits.float().softmax(1)
+        if not self.align:
+            return probabilities
+        self.mean_prediction.lerp_(probabilities.mean(0), max(0.01, 1 / (step.index + 1)))
+        return align(probabilities, self.mean_prediction)

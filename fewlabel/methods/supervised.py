@@ -1,0 +1,16 @@
+"""Learning from the labelled images alone: the floor every other method must beat."""
+
+from torch import Tensor
+
+from ..losses import cross_entropy
+from .method import Method, Outputs, Step
+
+
+class Supervised(Method):
+    """Cross-entropy on the weak view of the labelled images, and nothing else."""
+
+    def inputs(self, step: Step) -> dict[str, Tensor]:
+        return {"labelled": step.labelled}
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        return {"labelled": cross_entropy(out["labelled"].logits, step.labels)}

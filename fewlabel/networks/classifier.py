@@ -1,0 +1,56 @@
+"""A classifier: features f, head h and, where a method asks for embeddings, projector g."""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Output(NamedTuple):
+    """What the network says about a batch of images, one row each."""
+
+    logits: Tensor  # h(f(x)): (N, classes)
+    features: Tensor  # f(x): (N, d)
+    embedding: Tensor | None  # g(f(x)) divided by its length: (N, d / 4)
+
+
+class Classifier(nn.Module):
+    """Maps normalised images to logits, features and embeddings.
+
+    `encoder` maps images (N, C, H, W) to features (N, encoder.features). `mean` and `std` are of the training pixels,
+    one for each channel, on the scale 0 to 255.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, encoder: nn.Module, features: int, classes: int, mean: Tensor, std: Tensor) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.features = features
+        self.head = nn.Linear(features, classes)
+        self.projector: nn.Module | None = None
+        self.register_buffer("mean", mean.view(-1, 1, 1))
+        self.register_buffer("std", std.view(-1, 1, 1))
+
+    def add_projector(self) -> None:
+        """g: Linear(d, d/4, no bias) - BatchNorm - ReLU - Linear(d/4, d/4), as in the authors' code."""
+        hidden = max(self.features // 4, 8)
+        self.projector = nn.Sequential(
+            nn.Linear(self.features, hidden, bias=False), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, hidden)
+        )
+
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """uint8 pixels to what `forward` takes."""
+        return (pixels.float() - self.mean) / self.std
+
+    def forward(self, images: Tensor) -> Output:
+        features = self.encoder(images)
+        embedding = None if self.projector is None else F.normalize(self.projector(features), dim=1)
+        return Output(self.head(features), features, embedding)
+
+    @torch.no_grad()
+    def probabilities(self, pixels: Tensor) -> Tensor:
+        """Class probabilities of uint8 pixels."""
+        return self.head(self.encoder(self.normalise(pixels))).float().softmax(1)

@@ -1,0 +1,179 @@
+"""The moving parts of one run, and what happens in one step of it."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .checkpoint import RunDirectory
+from .data import Dataset
+from .data.batches import Batches
+from .ema import EMA
+from .errors import UserError
+from .evaluate import accuracy, probabilities
+from .methods import Method, Outputs, Problem, Step, make_method
+from .networks import Classifier, Output, make_classifier, set_norm_momentum
+from .plan import Plan
+from .progress import Meter
+from .recipe import Recipe
+
+
+class Training:
+    """A network, a method, their averages and an optimiser: `advance` takes one step."""
+
+    history: list[dict[str, Any]]
+
+    def __init__(self, plan: Plan, dataset: Dataset) -> None:
+        recipe = plan.recipe
+        self.plan, self.train, self.test = plan, dataset.train, dataset.test
+        self.batches = Batches(dataset.train.labels, plan.labelled, recipe.batch, recipe.mu, recipe.seed)
+        method = make_method(recipe.method, **recipe.settings)
+        mean, std = pixel_statistics(dataset.train.pixels)
+        network = make_classifier(
+            plan.network,
+            dataset.train.channels,
+            dataset.train.size,
+            len(dataset.train.classes),
+            projector=method.uses_embedding,
+            seed=recipe.seed,
+            mean=mean,
+            std=std,
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(recipe.seed)
+            method.build(
+                Problem(
+                    classes=len(dataset.train.classes),
+                    features=network.features,
+                    labels=dataset.train.labels[plan.labelled],
+                    unlabelled=len(dataset.train),
+                    batch=recipe.batch,
+                    mu=recipe.mu,
+                    steps=plan.steps,
+                )
+            )
+        # The method travels with the network, so whatever it owns is optimised, averaged and saved as well.
+        self.model = nn.ModuleDict({"network": network, "method": method}).to(plan.device)
+        self.network: Classifier = network
+        self.method: Method = method
+        self.forward = torch.compile(network) if recipe.compile else network
+        self.ema = EMA(self.model, recipe.ema)
+        self.teacher: Classifier = self.ema.module["network"]  # type: ignore[index]
+        self.optimiser = make_optimiser(self.model, recipe)
+        self.scaler = torch.amp.GradScaler(plan.device.type, enabled=plan.precision == torch.float16)
+        self.meter = Meter(len(dataset.train.classes), plan.device)
+
+    def advance(self, index: int) -> tuple[dict[str, Tensor], dict[str, Tensor], int]:
+        """One step: views, one forward pass, the method's terms, one backward pass, one update."""
+        plan, recipe = self.plan, self.plan.recipe
+        self.model.train()
+        set_norm_momentum(self.model, index, plan.steps)
+        for group in self.optimiser.param_groups:
+            group["lr"] = recipe.learning_rate * math.cos(7 * math.pi * index / (16 * plan.steps))
+        step = Step(
+            index,
+            plan.steps,
+            recipe.seed,
+            self.train.pixels,
+            self.train.labels,
+            self.batches,
+            plan.flip,
+            self.network,
+            self.teacher,
+        )
+        with torch.autocast(plan.device.type, plan.precision, enabled=plan.precision != torch.float32):
+            inputs = self.method.inputs(step)
+            outputs, rows = look(self.forward, inputs)
+            terms = self.method.loss(step, outputs)
+            loss = torch.stack(list(terms.values())).sum()
+        self.optimiser.zero_grad()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        self.ema.update(index)
+        self.truth = self.train.labels[step.unlabelled_index].to(plan.device)
+        return terms, step.records, rows + step.images_seen
+
+    def evaluate(self) -> dict[str, Any]:
+        """Accuracy on the test images of the averaged weights and, beside it, of the raw ones."""
+        if self.test is None:
+            return {"evaluated": True}
+        averaged = accuracy(probabilities(self.teacher, self.test.pixels).argmax(1), self.test.labels)
+        raw = accuracy(probabilities(self.network, self.test.pixels).argmax(1), self.test.labels)
+        return {"accuracy": averaged, "raw_accuracy": raw}
+
+    def check(self, index: int, directory: RunDirectory) -> None:
+        """Stop before a checkpoint is spoilt by numbers that are none."""
+        finite = all(bool(p.isfinite().all()) for p in self.model.parameters())
+        if not (finite and self.meter.finite()):
+            raise UserError(
+                f"the loss is no number any more at step {index + 1}: try a lower --learning-rate; "
+                f"the last good checkpoint is kept in {directory.path}."
+            )
+
+    def save(self, directory: RunDirectory, done: int, seconds: float) -> None:
+        directory.save(self.tensors(), {"step": done, "seconds": seconds, "scaler": self.scaler.state_dict()})
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything a resumed run needs, under flat names."""
+        momentum = {
+            str(i): self.optimiser.state[p]["momentum_buffer"]
+            for i, p in enumerate(self.model.parameters())
+            if self.optimiser.state[p].get("momentum_buffer") is not None
+        }
+        parts = {
+            "model": self.model.state_dict(),
+            "ema": self.ema.module.state_dict(),
+            "momentum": momentum,
+            "meter": self.meter.sums,
+        }
+        return {f"{part}/{name}": tensor for part, content in parts.items() for name, tensor in content.items()}
+
+    def restore(self, directory: RunDirectory) -> tuple[int, float]:
+        """Load the newest checkpoint; gives the steps done and the seconds they took."""
+        checkpoint = directory.load()
+        if checkpoint is None:
+            return 0, 0.0
+        tensors, facts = checkpoint
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "ema": {}, "momentum": {}, "meter": {}}
+        for name, tensor in tensors.items():
+            part, _, rest = name.partition("/")
+            parts[part][rest] = tensor
+        self.model.load_state_dict(parts["model"])
+        self.ema.module.load_state_dict(parts["ema"])
+        parameters = list(self.model.parameters())
+        for i, buffer in parts["momentum"].items():
+            parameter = parameters[int(i)]
+            self.optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(buffer)
+        self.meter.sums = {name: value.to(self.plan.device) for name, value in parts["meter"].items()}
+        if facts["scaler"]:
+            self.scaler.load_state_dict(facts["scaler"])
+        return facts["step"], facts["seconds"]
+
+
+def look(network: Callable[[Tensor], Output], inputs: dict[str, Tensor]) -> tuple[Outputs, int]:
+    """One forward pass over all inputs together; the very same tensor under two names is computed once."""
+    distinct = {id(images): images for images in inputs.values()}
+    output = network(torch.cat(list(distinct.values())))
+    sizes = [len(images) for images in distinct.values()]
+    columns = [[None] * len(sizes) if column is None else column.split(sizes) for column in output]
+    rows = {key: Output(*parts) for key, *parts in zip(distinct, *columns, strict=True)}
+    return {name: rows[id(images)] for name, images in inputs.items()}, sum(sizes)
+
+
+def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:
+    """SGD with Nesterov momentum; no weight decay on biases and norms, which are the one-dimensional parameters."""
+    groups = [
+        {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.SGD(groups, lr=recipe.learning_rate, momentum=0.9, nesterov=True, foreach=True)
+
+
+def pixel_statistics(pixels: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel, from evenly spaced images."""
+    sample = pixels[:: -(-len(pixels) // most)].double()
+    std, mean = torch.std_mean(sample, dim=(0, 2, 3))
+    return mean.float(), std.clamp(min=1).float()
