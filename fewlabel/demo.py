@@ -1,7 +1,6 @@
 """`fewlabel demo`: twenty labels of scikit-learn's digits, and what the unlabelled rest is worth."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from .data import Dataset, load
 from .evaluate import accuracy
@@ -54,7 +53,3 @@ def label_spreading(recipe: Recipe, dataset: Dataset) -> float:
     train_rows, test_rows = (part.pixels.flatten(1).double().numpy() / 255 for part in (dataset.train, dataset.test))
     model = LabelSpreading(kernel="knn", n_neighbors=7).fit(train_rows, labels.numpy())
     return accuracy(torch.from_numpy(model.predict(test_rows)), dataset.test.labels)
-
-
-def demo_directory(seed: int, out: str | None) -> Path:
-    return demo_recipe(seed, out).directory

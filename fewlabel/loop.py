@@ -26,6 +26,7 @@ from .recipe import Recipe
 from .report import write_report
 from .training import Training
 
+FLOOR = "supervised"  # the method that learns from the labels alone
 SAVE_SECONDS = 60  # a killed run loses at most about this much
 LOGS_PER_EVALUATION = 10
 
@@ -81,8 +82,7 @@ def train(
 
     fitted = fit(plan, dataset, directory, reporter, recipe.method)
     floor = None
-    if recipe.floor and recipe.method != "supervised":
-        floor_plan = replace(plan, recipe=replace(recipe, method="supervised", settings={}))
+    if floor_plan := floor_of(plan):
         (directory / "floor").mkdir(exist_ok=True)
         floor = fit(floor_plan, dataset, RunDirectory(directory / "floor"), reporter, "labels only")
     return finish(plan, dataset, directory, reporter, fitted, floor)
@@ -91,18 +91,23 @@ def train(
 # ---- before the first step
 
 
+def floor_of(plan: Plan) -> Plan | None:
+    """The same run on the labels alone, or None where that is not wanted or is the run itself."""
+    if not plan.recipe.floor or plan.recipe.method == FLOOR:
+        return None
+    return replace(plan, recipe=replace(plan.recipe, method=FLOOR, settings={}))
+
+
 def steps_for(minutes: float, plan: Plan, dataset: Dataset) -> int:
     """How many steps fit into that time, the floor and the evaluations included."""
-    recipe = plan.recipe
-    methods = [recipe.method] + ["supervised"] * (recipe.floor and recipe.method != "supervised")
     step_seconds = evaluation_seconds = 0.0
-    for method in methods:
-        settings = recipe.settings if method == recipe.method else {}
-        training = Training(replace(plan, recipe=replace(recipe, method=method, settings=settings)), dataset)
+    for part in filter(None, (plan, floor_of(plan))):
+        training = Training(part, dataset)
         times = []
         for index in range(8):
             began = time.perf_counter()
-            training.advance(index)[0]["labelled"].item()
+            terms, _, _ = training.advance(index)
+            sum(terms.values()).item()  # type: ignore[union-attr]  # waits for the device
             times.append(time.perf_counter() - began)
         step_seconds += float(np.median(times[2:]))
         if dataset.test is not None:
@@ -110,7 +115,7 @@ def steps_for(minutes: float, plan: Plan, dataset: Dataset) -> int:
             began = time.perf_counter()
             probabilities(training.network, sample)
             once = (time.perf_counter() - began) * len(dataset.test) / len(sample)
-            evaluation_seconds += 2 * once * recipe.evaluations
+            evaluation_seconds += 2 * once * plan.recipe.evaluations
     return max(1, int((60 * minutes - evaluation_seconds) / step_seconds))
 
 

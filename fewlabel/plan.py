@@ -9,6 +9,7 @@ from torch import Tensor
 from .data import Dataset, Images, few_label_split
 from .data.images import UNLABELLED
 from .errors import UserError
+from .networks import make_encoder
 from .recipe import Recipe
 
 
@@ -50,11 +51,14 @@ def make_plan(recipe: Recipe, dataset: Dataset) -> Plan:
         missing = next(name for i, name in enumerate(dataset.train.classes) if i not in present)
         raise UserError(f"class '{missing}' of {dataset.name} has no labelled image: label one, or remove the class.")
     device = choose_device(recipe.device)
+    network = recipe.network or default_network(device, dataset.train.size)
+    with torch.device("meta"):  # does it exist? without spending memory on it
+        make_encoder(network, dataset.train.channels, dataset.train.size)
     return Plan(
         recipe=recipe,
         labelled=labelled,
         steps=recipe.steps or 2000,
-        network=recipe.network or default_network(device, dataset.train.size),
+        network=network,
         flip=dataset.flip if recipe.flip is None else recipe.flip,
         device=device,
         precision=getattr(torch, recipe.precision or ("bfloat16" if device.type == "cuda" else "float32")),

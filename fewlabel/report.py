@@ -27,7 +27,7 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin: 2.2rem 0 0.3rem; }
 p { margin: 0.3rem 0; } .note { color: #555; }
-table { border-collapse: collapse; } 
+table { border-collapse: collapse; }
 td, th { padding: 0.15rem 1.2rem 0.15rem 0; text-align: left; vertical-align: top; }
 .numbers { display: flex; flex-wrap: wrap; gap: 2.5rem; margin: 1rem 0; }
 .numbers b { display: block; font-size: 1.9rem; line-height: 1.2; }

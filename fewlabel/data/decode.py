@@ -158,5 +158,4 @@ def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers:
 
 def with_progress(items: Iterable[Item], total: int, title: str) -> Iterable[Item]:
     """A bar on the terminal for what takes long; nothing elsewhere."""
-    silent = total < 200 or not sys.stderr.isatty()
-    return track(items, title, total, console=Console(stderr=True), transient=True, disable=silent)
+    return track(items, title, total, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())

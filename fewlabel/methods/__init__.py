@@ -1,7 +1,7 @@
 """Methods by name. A new one is a file of its own and one line here."""
 
 import inspect
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from ..errors import UserError, unknown
 from .combine import Combine
@@ -63,6 +63,16 @@ def settings_of(method: type[Method]) -> dict[str, inspect.Parameter]:
     return {name: p for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD}
 
 
+def check(name: str, value: Any, setting: inspect.Parameter) -> Any:
+    """The value, if the setting can take it."""
+    kind = get_args(setting.annotation)[0]
+    if get_origin(kind) is Literal and value not in get_args(kind):
+        raise unknown(f"value of {name}", str(value), get_args(kind))
+    if kind in (int, float) and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise UserError(f"{name} must be a number, not {value!r}.")
+    return value
+
+
 def make_method(name: str, **settings: Any) -> Method:
     """A method from its name and settings, each spelled with its part: `make_method("icl-ssl", **{"icl.weight": 1})`.
 
@@ -78,6 +88,6 @@ def make_method(name: str, **settings: Any) -> Method:
         if len(owners) > 1:
             raise UserError(f"setting '{key}' of {name} is ambiguous: write {' or '.join(owners)}.")
         part, setting = valid[owners[0]]
-        chosen[part][setting] = value
+        chosen[part][setting] = check(owners[0], value, settings_of(parts[part])[setting])
     made = {part: kind(**chosen[part]) for part, kind in parts.items()}
     return next(iter(made.values())) if len(made) == 1 else Combine(**made)

@@ -18,7 +18,7 @@ def set_norm_momentum(module: nn.Module, step: int, steps: int) -> None:
     least = max(1 / (step + 1), min(0.1, 100 / steps))
     for layer in module.modules():
         if isinstance(layer, BatchNorm):
-            own: float = layer.__dict__.setdefault("own_momentum", layer.momentum)
+            own = float(layer.__dict__.setdefault("own_momentum", layer.momentum) or 0)
             layer.momentum = max(own, least)
 
 
