@@ -16,7 +16,7 @@ import torch
 from . import __version__
 from .checkpoint import RunDirectory, write_json
 from .data import Dataset, load
-from .evaluate import probabilities
+from .evaluate import calibrated, probabilities
 from .methods import make_method
 from .networks import Classifier
 from .plan import Plan, fingerprint, make_plan
@@ -226,7 +226,8 @@ def finish(
     floor: Training | None,
 ) -> Run:
     """Write the model, the predictions and the report."""
-    network, train = fitted.teacher, dataset.train
+    train = dataset.train
+    network = calibrated(fitted.teacher, train.pixels)
     description = {
         "network": plan.network,
         "channels": train.channels,

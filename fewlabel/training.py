@@ -12,7 +12,7 @@ from .data import Dataset
 from .data.batches import Batches
 from .ema import EMA
 from .errors import UserError
-from .evaluate import accuracy, probabilities
+from .evaluate import accuracy, calibrated, probabilities
 from .methods import Method, Outputs, Problem, Step, make_method
 from .networks import Classifier, Output, make_classifier, set_norm_momentum
 from .plan import Plan
@@ -100,8 +100,9 @@ class Training:
         """Accuracy on the test images of the averaged weights and, beside it, of the raw ones."""
         if self.test is None:
             return {"evaluated": True}
-        averaged = accuracy(probabilities(self.teacher, self.test.pixels).argmax(1), self.test.labels)
-        raw = accuracy(probabilities(self.network, self.test.pixels).argmax(1), self.test.labels)
+        networks = [calibrated(network, self.train.pixels) for network in (self.teacher, self.network)]
+        guesses = [probabilities(network, self.test.pixels).argmax(1) for network in networks]
+        averaged, raw = (accuracy(guess, self.test.labels) for guess in guesses)
         return {"accuracy": averaged, "raw_accuracy": raw}
 
     def check(self, index: int, directory: RunDirectory) -> None:
