@@ -41,7 +41,7 @@ class FixMatch(Method):
 
     def guess(self, step: Step, logits: Tensor) -> Tensor:
         """Class probabilities of the weak view, aligned where asked for."""
-        probabilities = logits.float().softmax(1)
+        probabilities = logits.softmax(1)
         if not self.align:
             return probabilities
         self.mean_prediction.lerp_(probabilities.mean(0), max(0.01, 1 / (step.index + 1)))

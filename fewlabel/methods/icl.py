@@ -63,7 +63,7 @@ class ICL(Term):
         return mix.to(step.weak.device), torch.randperm(count, generator=draw).to(step.weak.device)
 
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
-        z = {name: output.embedding.float() for name, output in out.items() if output.embedding is not None}
+        z = {name: output.embedding for name, output in out.items() if output.embedding is not None}
         mix, partner = self.draw(step)
         if self.reading == "paper":
             anchors = ["weak"]

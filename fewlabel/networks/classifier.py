@@ -47,10 +47,11 @@ class Classifier(nn.Module):
 
     def forward(self, images: Tensor) -> Output:
         features = self.encoder(images)
-        embedding = None if self.projector is None else F.normalize(self.projector(features), dim=1)
-        return Output(self.head(features), features, embedding)
+        # Losses are computed in float32 also where autocast ran the layers in half precision.
+        embedding = None if self.projector is None else F.normalize(self.projector(features).float(), dim=1)
+        return Output(self.head(features).float(), features.float(), embedding)
 
     @torch.no_grad()
     def probabilities(self, pixels: Tensor) -> Tensor:
         """Class probabilities of uint8 pixels."""
-        return self.head(self.encoder(self.normalise(pixels))).float().softmax(1)
+        return self.head(self.encoder(self.normalise(pixels))).softmax(1)

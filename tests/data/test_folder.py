@@ -1,0 +1,329 @@
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from fewlabel.data import load, load_test
+from fewlabel.data.folder import read_unlabelled
+from fewlabel.data.images import Images
+from fewlabel.errors import UserError
+
+Colour = tuple[int, int, int]
+RED, GREEN, BLUE, GREY = (255, 0, 0), (0, 255, 0), (0, 0, 255), (90, 90, 90)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FEWLABEL_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def save(path: Path, colour: Colour, side: int = 16) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (side, side), colour).save(path)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Two class subfolders, one picture in a deeper folder, and two loose files."""
+    folder = tmp_path / "photos"
+    save(folder / "dog" / "1.png", RED)
+    save(folder / "dog" / "2.PNG", GREEN)
+    save(folder / "cat" / "old" / "3.png", BLUE)
+    save(folder / "a.png", GREY)
+    save(folder / "z.bmp", RED)
+    return folder
+
+
+NAMES = ["a.png", "cat/old/3.png", "dog/1.png", "dog/2.PNG", "z.bmp"]
+
+
+def write(path: Path, *lines: str, encoding: str = "utf-8") -> Path:
+    path.write_bytes("\n".join(lines).encode(encoding))
+    return path
+
+
+def labels_of(images: Images) -> dict[str, str]:
+    """file -> class name, or nothing"""
+    return {name: images.classes[y] if y >= 0 else "" for name, y in zip(images.names, images.labels, strict=True)}
+
+
+def check_colours(images: Images, colours: Sequence[Colour]) -> None:
+    expected = torch.tensor(colours, dtype=torch.uint8)[:, :, None, None].expand_as(images.pixels)
+    assert torch.equal(images.pixels, expected)
+
+
+def test_class_subfolders_and_loose_files(photos: Path) -> None:
+    data = load(photos)
+    assert (data.name, data.flip, data.own, data.test) == ("photos", True, True, None)
+    assert data.train.names == NAMES
+    assert data.train.classes == ("cat", "dog")
+    assert data.train.labels.tolist() == [-1, 0, 1, 1, -1]
+    assert data.train.pixels.shape == (5, 3, 32, 32)
+    check_colours(data.train, [GREY, BLUE, RED, GREEN, RED])
+    assert data.train.skipped == {}
+
+
+def test_labels_file_goes_first(photos: Path, tmp_path: Path) -> None:
+    lines = ("file,label", "a.png,cat", "dog/1.png,wolf", "cat/old/3.png,")
+    data = load(photos, labels=write(tmp_path / "labels.csv", *lines))
+    assert data.train.classes == ("cat", "dog", "wolf")
+    assert labels_of(data.train) == {
+        "a.png": "cat",
+        "cat/old/3.png": "",
+        "dog/1.png": "wolf",
+        "dog/2.PNG": "dog",
+        "z.bmp": "",
+    }
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("file,label", "a.png,cat", "dog/1.png,cat"),
+        ("file,label", "a.png,cat", r"dog\1.png,cat"),
+        ("file,label", "./a.png,cat", "./dog//1.png,cat"),
+        ("file,label", "a.png, cat", " dog/1.png ,cat "),
+        ("label,file", "cat,a.png", "cat,dog/1.png"),
+        ("file,note,label", 'a.png,"x, y",cat', '"dog/1.png",,"cat"'),
+        ("file,label", "a.png,cat,extra", "", "dog/1.png,cat", "a.png,cat", "z.bmp"),
+        ("file, label", "a.png,cat", "dog/1.png,cat"),
+        ("file ,label ", "a.png,cat", "dog/1.png,cat"),
+    ],
+    ids=["plain", "backslash", "dots", "spaces", "other order", "more columns", "ragged", "header", "header's end"],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_ways_to_write_the_labels_file(photos: Path, tmp_path: Path, lines: tuple[str, ...], encoding: str) -> None:
+    data = load(photos, labels=write(tmp_path / "labels.csv", *lines, encoding=encoding))
+    assert data.train.classes == ("cat", "dog")
+    assert data.train.labels.tolist() == [0, 0, 0, 1, -1]
+
+
+def test_labels_file_with_line_ends_of_windows_and_names_beyond_ascii(tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    save(folder / "größe ☃.png", RED)
+    (tmp_path / "labels.csv").write_bytes("file,label\r\ngröße ☃.png,Müll\r\n".encode())
+    data = load(folder, labels=tmp_path / "labels.csv")
+    assert labels_of(data.train) == {"größe ☃.png": "Müll"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (("a.png,cat", "z.bmp,dog"), "needs the header file,label"),
+        (("name,class", "a.png,cat"), "needs the header file,label"),
+        (("file;label", "a.png;cat"), "needs the header file,label"),
+        (("file,label",), "at least one line below it"),
+        (("",), "needs the header file,label"),
+        (("file,label", "a.png,cat", "b.png,cat"), r"names b\.png: no such picture in"),
+        (("file,label", "x.png,cat", "b.png,cat", "c.png,dog"), r"names x\.png and 2 others: no such picture in"),
+        (("file,label", "dog/a.png,cat"), r"names dog/a\.png: no such picture in"),
+        (("file,label", "../photos/a.png,cat"), r"names \.\./photos/a\.png: no such picture in"),
+        (("file,label", "a.png,cat", r".\a.png,dog"), r"gives a\.png two labels, 'cat' and 'dog'"),
+    ],
+)
+def test_wrong_labels_file(photos: Path, tmp_path: Path, lines: tuple[str, ...], message: str) -> None:
+    path = write(tmp_path / "labels.csv", *lines)
+    with pytest.raises(UserError, match=message) as caught:
+        load(photos, labels=path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "utf-16"])
+def test_labels_file_that_cannot_be_read(photos: Path, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "labels.csv"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "utf-16":
+        write(path, "file,label", "a.png,cat", encoding="utf-16")
+    with pytest.raises(UserError, match=r"label file .*labels\.csv"):
+        load(photos, labels=path)
+
+
+@pytest.mark.parametrize("name", ["unlabelled", "unlabeled", "Unlabelled"])
+def test_unlabelled_subfolder_is_no_class(photos: Path, name: str) -> None:
+    save(photos / name / "x.png", BLUE)
+    save(photos / name / "dog" / "y.png", BLUE)
+    train = load(photos).train
+    assert train.classes == ("cat", "dog")
+    known = labels_of(train)
+    assert known[f"{name}/x.png"] == known[f"{name}/dog/y.png"] == ""
+    assert known["dog/1.png"] == "dog"
+
+
+def test_labels_file_can_name_pictures_of_the_unlabelled_subfolder(photos: Path, tmp_path: Path) -> None:
+    save(photos / "unlabelled" / "x.png", BLUE)
+    labels = write(tmp_path / "labels.csv", "file,label", "unlabelled/x.png,cat")
+    assert labels_of(load(photos, labels=labels).train)["unlabelled/x.png"] == "cat"
+
+
+def test_hidden_files_are_ignored(photos: Path) -> None:
+    save(photos / ".hidden.png", BLUE)
+    (photos / "dog" / "._1.png").write_bytes(b"what macOS leaves beside a file")
+    train = load(photos).train
+    assert train.names == NAMES
+    assert train.skipped == {}
+
+
+def test_hidden_folders_are_ignored(photos: Path) -> None:
+    save(photos / ".thumbnails" / "1.png", BLUE)
+    save(photos / "dog" / ".trash" / "1.png", BLUE)
+    train = load(photos).train
+    assert train.names == NAMES
+    assert train.classes == ("cat", "dog")
+
+
+def test_hidden_folder_above_does_not_matter(tmp_path: Path) -> None:
+    save(tmp_path / ".data" / "photos" / "dog" / "1.png", RED)
+    assert load(tmp_path / ".data" / "photos").train.names == ["dog/1.png"]
+
+
+def test_other_files_are_ignored(photos: Path) -> None:
+    write(photos / "notes.txt", "hello")
+    write(photos / "dog" / "notes.png.txt", "hello")
+    (photos / "folder.png").mkdir()
+    assert load(photos).train.names == NAMES
+
+
+def test_class_folder_without_pictures_is_a_class(photos: Path) -> None:
+    (photos / "bird").mkdir()
+    assert load(photos).train.classes == ("bird", "cat", "dog")
+
+
+def test_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / "photos" / "dog").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"photos holds no pictures \(.*jpg.*webp\)"):
+        load(tmp_path / "photos")
+
+
+def test_no_readable_picture(tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    for name in ("a.png", "b.jpg"):
+        write(tmp_path / "photos" / name, "this is no picture")
+    with pytest.raises(UserError, match=r"none of the 2 pictures in .*photos can be read, beginning with a\.png \("):
+        load(tmp_path / "photos")
+    assert list(cache.iterdir()) == [], "nothing half-written stays"
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "webp", "bmp", "tiff", "gif"])
+def test_one_truncated_picture_is_skipped_and_named(photos: Path, suffix: str) -> None:
+    path = photos / "dog" / f"0.{suffix}"
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    Image.fromarray(noise).save(path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    train = load(photos).train
+    assert list(train.skipped) == [f"dog/0.{suffix}"]
+    assert train.skipped[f"dog/0.{suffix}"] != ""
+    assert train.names == NAMES
+    assert train.labels.tolist() == [-1, 0, 1, 1, -1]
+    check_colours(train, [GREY, BLUE, RED, GREEN, RED])
+    assert load(photos).train.skipped == train.skipped, "the cache remembers it"
+
+
+@pytest.mark.parametrize(
+    ("sides", "size"),
+    [([8], 32), ([48], 32), ([49], 64), ([500], 64), ([20, 20, 200], 32), ([20, 200, 200], 64)],
+)
+def test_default_size(tmp_path: Path, sides: list[int], size: int) -> None:
+    for i, side in enumerate(sides):
+        save(tmp_path / "photos" / "dog" / f"{i}.png", RED, side)
+    assert load(tmp_path / "photos").train.pixels.shape[2:] == (size, size)
+
+
+def test_default_size_goes_by_the_shorter_side_and_ignores_the_unreadable(tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    write(folder / "0.png", "this is no picture")
+    Image.new("RGB", (400, 40)).save(folder / "1.png")
+    assert load(folder).train.size == 32
+
+
+@pytest.mark.parametrize("size", [8, 17, 96])
+def test_size(photos: Path, size: int) -> None:
+    train = load(photos, size=size).train
+    assert train.pixels.shape == (5, 3, size, size)
+    check_colours(train, [GREY, BLUE, RED, GREEN, RED])
+
+
+@pytest.mark.parametrize("size", [7, 0, -32])
+def test_size_too_small(photos: Path, size: int) -> None:
+    with pytest.raises(UserError, match=f"--size must be at least 8 pixels, not {size}"):
+        load(photos, size=size)
+
+
+def test_test_folder(photos: Path, tmp_path: Path) -> None:
+    save(tmp_path / "held" / "dog" / "x.png", BLUE, 200)
+    save(tmp_path / "held" / "dog" / "y.png", GREEN, 200)
+    data = load(photos, test=tmp_path / "held")
+    assert data.test is not None
+    assert data.test.classes == data.train.classes == ("cat", "dog")
+    assert data.test.names == ["dog/x.png", "dog/y.png"]
+    assert data.test.labels.tolist() == [1, 1], "numbered as in training, though there is no cat"
+    assert data.test.size == data.train.size == 32
+    check_colours(data.test, [BLUE, GREEN])
+
+
+def test_test_folder_with_an_unknown_class(photos: Path, tmp_path: Path) -> None:
+    save(tmp_path / "held" / "dog" / "x.png", BLUE)
+    save(tmp_path / "held" / "wolf" / "x.png", BLUE)
+    with pytest.raises(UserError, match="held has the class 'wolf', which the training images have not"):
+        load(photos, test=tmp_path / "held")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [("nothing", "there is no folder"), ("empty", "holds no pictures"), ("loose", "holds no labelled picture")],
+)
+def test_wrong_test_folder(photos: Path, tmp_path: Path, make: str, message: str) -> None:
+    held = tmp_path / "held"
+    if make != "nothing":
+        held.mkdir()
+    if make == "loose":
+        save(held / "x.png", RED)
+    with pytest.raises(UserError, match=message) as caught:
+        load(photos, test=held)
+    assert str(held) in str(caught.value)
+
+
+def test_missing_folder_is_answered_as_an_unknown_name(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="unknown data set or folder"):
+        load(tmp_path / "nowhere")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+def test_name_that_is_no_utf8(tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    save(folder / "a.png", GREY)
+    name = os.fsdecode(b"caf\xe9.png")
+    try:
+        os.rename(folder / "a.png", folder / name)
+    except OSError:
+        pytest.skip("this file system has no such names")
+    for _ in range(2):
+        train = load(folder).train
+        assert train.names == [name]
+        check_colours(train, [GREY])
+
+
+def test_judging_a_folder(photos: Path, tmp_path: Path) -> None:
+    model: dict[str, Any] = {"classes": ("dog", "cat", "wolf"), "channels": 3, "size": 24}
+    test = load_test(photos, None, labels=write(tmp_path / "l.csv", "file,label", "z.bmp,wolf"), **model)
+    assert test.classes == ("dog", "cat", "wolf")
+    assert test.labels.tolist() == [-1, 1, 0, 0, 2]
+    assert test.size == 24
+    with pytest.raises(UserError, match="single-channel"):
+        load_test(photos, None, labels=None, **(model | {"channels": 1}))
+
+
+def test_pictures_to_predict(photos: Path) -> None:
+    images = read_unlabelled(photos, 16)
+    assert images.names == NAMES
+    assert images.labels.tolist() == [-1] * 5
+    one = read_unlabelled(photos / "dog" / "1.png", 16)
+    assert one.names == ["1.png"]
+    check_colours(one, [RED])

@@ -1,0 +1,122 @@
+"""What holds for every method in the list, alone and with every term."""
+
+import inspect
+
+import pytest
+import torch
+
+from fewlabel import METHODS, Recipe, UserError, load, make_method
+from fewlabel.data import Dataset, Images
+from fewlabel.methods import ALIASES, TERMS, Combine, parts_of, settings_of
+from fewlabel.plan import make_plan
+from fewlabel.training import Training
+from tests.methods.steps import answers, make_problem, make_step
+
+ALL = [base + term for base in METHODS for term in ("", *(f"+{term}" for term in TERMS))]
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Dataset:
+    """120 digits, half of them to be judged by."""
+    digits = load("digits").train
+    train, test = (
+        Images(digits.pixels[part], digits.labels[part], digits.classes, digits.names[part])
+        for part in (slice(0, 200), slice(200, 260))
+    )
+    return Dataset("tiny", train, test, flip=False)
+
+
+def start(name: str, tiny: Dataset) -> Training:
+    recipe = Recipe(method=name, labels_per_class=2, network="cnn", batch=10, mu=2, steps=30)
+    return Training(make_plan(recipe, tiny), tiny)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_trains_with_one_forward_pass_a_step_and_resumes_to_the_same_bits(name: str, tiny: Dataset) -> None:
+    training = start(name, tiny)
+    calls = []
+    training.network.register_forward_hook(lambda *_: calls.append(1))
+    for index in range(30):
+        terms, _, _ = training.advance(index)
+        assert all(term.isfinite() for term in terms.values())
+    assert len(calls) == 30
+
+    other = start(name, tiny)
+    other.model.load_state_dict(training.model.state_dict())
+    following, again = (t.advance(29)[0] for t in (training, other))
+    assert {k: v.item() for k, v in following.items()} == {k: v.item() for k, v in again.items()}
+
+
+@pytest.mark.parametrize("base", METHODS)
+@pytest.mark.parametrize("term", TERMS)
+def test_a_term_changes_nothing_in_the_draws_of_the_method(base: str, term: str) -> None:
+    alone, both = make_method(base), make_method(f"{base}+{term}")
+    inputs = alone.inputs(make_step(4))
+    combined = both.inputs(make_step(4))
+    for key, images in inputs.items():
+        assert torch.equal(images, combined[f"{base}.{key}"])
+
+
+def test_a_shared_view_is_computed_once(tiny: Dataset) -> None:
+    """FixMatch looks at 10 + 20 + 20 images, ICL at 20 mixed ones and at weak views that are there already."""
+    assert start("fixmatch", tiny).advance(0)[2] == 50
+    assert start("fixmatch+icl", tiny).advance(0)[2] == 70
+
+
+def test_the_authors_reading_looks_at_seven_batches(tiny: Dataset) -> None:
+    recipe = Recipe(method="icl-ssl", settings={"icl.reading": "authors"}, labels_per_class=2, batch=10, mu=1, steps=9)
+    assert Training(make_plan(recipe, tiny), tiny).advance(0)[2] == 70
+
+
+def test_combine_hands_each_part_its_own_rows() -> None:
+    method = make_method("fixmatch+icl")
+    method.build(make_problem())
+    names = list(method.inputs(make_step()))
+    out = answers([name.split(".")[1] for name in names])
+    terms = method.loss(make_step(), {name: out[name.split(".")[1]] for name in names})
+    separate: dict[str, float] = {}
+    for part in ("fixmatch", "icl"):
+        alone = parts_of("fixmatch+icl")[part]()
+        alone.build(make_problem())
+        own = {name.split(".")[1]: out[name.split(".")[1]] for name in names if name.startswith(part)}
+        separate |= {k: v.item() for k, v in alone.loss(make_step(), own).items()}
+    assert {k: v.item() for k, v in terms.items()} == separate
+
+
+def test_alias() -> None:
+    assert ALIASES == {"icl-ssl": "fixmatch+icl"}
+    assert list(parts_of("icl-ssl")) == ["fixmatch", "icl"]
+    assert isinstance(make_method("icl-ssl"), Combine)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("fixmach", {}, "did you mean fixmatch"),
+        ("icl", {}, "only adds to a method"),
+        ("fixmatch+supervised", {}, "cannot follow"),
+        ("fixmatch+ilc", {}, "did you mean icl"),
+        ("fixmatch+icl+icl", {}, "twice"),
+        ("fixmatch", {"treshold": 0.9}, "did you mean fixmatch.threshold"),
+        ("icl-ssl", {"weight": 0.9}, "ambiguous: write fixmatch.weight or icl.weight"),
+        ("icl-ssl", {"icl.reading": "papre"}, "did you mean paper"),
+        ("icl-ssl", {"icl.weight": "much"}, "must be a number"),
+    ],
+)
+def test_mistakes_are_answered_with_what_is_valid(name: str, settings: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make_method(name, **settings)
+
+
+def test_settings_reach_their_part() -> None:
+    method = make_method("icl-ssl", **{"fixmatch.weight": 2.0, "temperature": 0.5})
+    assert isinstance(method, Combine)
+    assert method.parts["fixmatch"].weight == 2.0
+    assert method.parts["icl"].temperature == 0.5
+
+
+@pytest.mark.parametrize("kind", [*METHODS.values(), *TERMS.values()])
+def test_every_setting_has_help_and_a_default(kind: type) -> None:
+    for parameter in settings_of(kind).values():
+        assert parameter.default is not inspect.Parameter.empty
+        assert len(parameter.annotation.__metadata__[0]) > 5

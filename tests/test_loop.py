@@ -1,0 +1,272 @@
+"""Whole runs: repeatable, killed and resumed to the same bits, stopped, spoilt."""
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fewlabel import Recipe, Run, UserError, load, train
+from fewlabel.checkpoint import read_checkpoint
+from fewlabel.data import Dataset, Images
+from fewlabel.loop import due
+from fewlabel.progress import TIME_FIELDS
+from tests.commands import ENVIRONMENT, fewlabel, start
+
+STEPS = 160
+WORDS = ("train", "digits", "--labels-per-class", "2", "--steps", str(STEPS), "--evaluations", "4", "--out")
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k not in TIME_FIELDS} for line in lines]
+
+
+def assert_same_run(first: Path, second: Path) -> None:
+    """The same bytes of weights and, time fields aside, the same metrics, of the run and of its floor."""
+    assert (first / "model.safetensors").read_bytes() == (second / "model.safetensors").read_bytes()
+    assert (first / "labels.csv").read_bytes() == (second / "labels.csv").read_bytes()
+    assert metrics(first) == metrics(second)
+    assert metrics(first / "floor") == metrics(second / "floor")
+    checkpoints = [read_checkpoint(run / "last.ckpt") for run in (first, second)]
+    assert checkpoints[0] is not None
+    assert checkpoints[1] is not None
+    assert checkpoints[0][0].keys() == checkpoints[1][0].keys()
+    assert all(torch.equal(tensor, checkpoints[1][0][name]) for name, tensor in checkpoints[0][0].items())
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("undisturbed")
+    done = fewlabel(*WORDS, "run", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return place / "run"
+
+
+def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+    until = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None, f"the run ended too early: {process.communicate()}"
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("part", [".", "floor"])
+def test_killed_and_resumed_is_the_same_run(undisturbed: Path, tmp_path: Path, part: str) -> None:
+    run = tmp_path / "run"
+    process = start(*WORDS, run, cwd=tmp_path)
+
+    def past_a_checkpoint() -> bool:
+        """A checkpoint, and lines of metrics that go beyond it."""
+        written = run / part / "metrics.jsonl"
+        return (run / part / "last.ckpt").exists() and written.read_text().count("\n") >= 12
+
+    wait_for(past_a_checkpoint, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    saved = read_checkpoint(run / part / "last.ckpt")
+    assert saved is not None
+    assert saved[1]["step"] < STEPS
+    assert len(metrics(run / part)) * STEPS > saved[1]["step"] * 40  # there are lines to be dropped
+
+    done = fewlabel(*WORDS, run, "--resume", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(undisturbed, run)
+
+
+def test_a_checkpoint_cut_off_half_way_falls_back_to_the_previous_one(undisturbed: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    process = start(*WORDS, run, cwd=tmp_path)
+    wait_for((run / "previous.ckpt").exists, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    content = (run / "last.ckpt").read_bytes()
+    (run / "last.ckpt").write_bytes(content[: len(content) // 2])
+    done = fewlabel(*WORDS, run, "--resume", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(undisturbed, run)
+
+
+def test_ctrl_c_saves_says_how_to_resume_and_exits_with_130(undisturbed: Path, tmp_path: Path) -> None:
+    run = tmp_path / "a run"
+    process = start(*WORDS, run, cwd=tmp_path)
+    wait_for((run / "metrics.jsonl").exists, process)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert errors.rstrip().endswith(f"--out '{run}' --resume")
+    saved = read_checkpoint(run / "last.ckpt")
+    assert saved is not None
+    assert 0 < saved[1]["step"] < STEPS
+    assert fewlabel(*WORDS, run, "--resume", cwd=tmp_path).returncode == 0
+    assert_same_run(undisturbed, run)
+
+
+def test_the_report_and_model_of_the_run(undisturbed: Path) -> None:
+    facts = json.loads((undisturbed / "recipe.json").read_text())
+    assert facts["steps"] == STEPS
+    assert facts["threads"] == 1
+    assert set(facts["versions"]) == {"fewlabel", "torch", "python"}
+    assert (undisturbed / "report.html").stat().st_size > 50_000
+    assert json.loads((undisturbed / "model.json").read_text())["network"] == "wrn-10-1"
+    assert (undisturbed / "labels.csv").read_text().count("\n") == 21
+    assert not (undisturbed / "predictions.csv").exists()  # nobody needs the labels of a benchmark
+    assert len(metrics(undisturbed)) == 40
+    assert sum("accuracy" in line for line in metrics(undisturbed)) == 4
+
+
+# ---- the same in this process, smaller
+
+
+@pytest.fixture(scope="module")
+def digits() -> Dataset:
+    return load("digits")
+
+
+def tiny(out: Path, **changes: Any) -> Recipe:
+    recipe = Recipe(
+        data="digits", labels_per_class=2, network="cnn", batch=20, steps=12, evaluations=2, floor=False, out=str(out)
+    )
+    return replace(recipe, **changes)
+
+
+def test_same_recipe_same_bits_other_seed_other_run(digits: Dataset, tmp_path: Path) -> None:
+    runs = [
+        train(tiny(tmp_path / str(i), seed=seed), digits, quiet=True).directory for i, seed in enumerate((1, 1, 2))
+    ]
+    contents = [(run / "model.safetensors").read_bytes() for run in runs]
+    assert contents[0] == contents[1]
+    assert metrics(runs[0]) == metrics(runs[1])
+    assert contents[0] != contents[2]
+
+
+def test_a_saved_recipe_repeats_the_run(digits: Dataset, tmp_path: Path) -> None:
+    first = train(tiny(tmp_path / "a", settings={"icl.weight": 0.25}), digits, quiet=True)
+    saved = json.loads((tmp_path / "a" / "recipe.json").read_text())["recipe"]
+    again = train(replace(Recipe(**saved), out=str(tmp_path / "b")), quiet=True)
+    assert (first.directory / "model.safetensors").read_bytes() == (again.directory / "model.safetensors").read_bytes()
+
+
+def test_run(digits: Dataset, tmp_path: Path) -> None:
+    run = train(tiny(tmp_path / "run", floor=True), digits, quiet=True)
+    assert isinstance(run, Run)
+    assert run.directory == tmp_path / "run"
+    assert run.accuracy == run.history[-1]["accuracy"]  # the last evaluation, not the best
+    assert run.floor is not None
+    assert [line["step"] for line in run.history if "accuracy" in line] == [6, 12]
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(
+    digits: Dataset, tmp_path: Path
+) -> None:
+    train(tiny(tmp_path / "run"), digits, quiet=True)
+    good = read_checkpoint(tmp_path / "run" / "last.ckpt")
+    assert good is not None
+    spoilt = replace(
+        digits,
+        train=Images(
+            digits.train.pixels, digits.train.labels, digits.train.classes, digits.train.names
+        ),
+    )
+    with pytest.raises(UserError, match=r"no number any more at step \d+: try a lower --learning-rate"):
+        train(tiny(tmp_path / "bad", learning_rate=1e18, steps=60), spoilt, quiet=True)
+    assert not (tmp_path / "bad" / "model.safetensors").exists()
+    kept = read_checkpoint(tmp_path / "bad" / "last.ckpt") if (tmp_path / "bad" / "last.ckpt").exists() else good
+    assert kept is not None
+    assert all(tensor.isfinite().all() for tensor in kept[0].values())
+
+
+def test_minutes_fix_the_number_of_steps(digits: Dataset, tmp_path: Path) -> None:
+    recipe = tiny(tmp_path / "run", steps=None, minutes=0.02)
+    first = train(recipe, digits, quiet=True)
+    steps = json.loads((tmp_path / "run" / "recipe.json").read_text())["steps"]
+    assert first.history[-1]["step"] == steps
+    again = train(recipe, digits, resume=True, quiet=True)  # finished: nothing is timed or trained again
+    assert again.history == first.history
+    repeated = train(replace(recipe, minutes=None, steps=steps, out=str(tmp_path / "b")), digits, quiet=True)
+    assert (repeated.directory / "model.safetensors").read_bytes() == (
+        first.directory / "model.safetensors"
+    ).read_bytes()
+
+
+def test_the_split_of_a_resumed_run_is_the_one_it_wrote(digits: Dataset, tmp_path: Path) -> None:
+    recipe = tiny(tmp_path / "run")
+    train(recipe, digits, quiet=True)
+    before = (tmp_path / "run" / "labels.csv").read_text()
+    train(recipe, digits, resume=True, quiet=True)
+    assert (tmp_path / "run" / "labels.csv").read_text() == before
+    names = [line.split(",") for line in before.splitlines()[1:]]
+    positions = {name: i for i, name in enumerate(digits.train.names)}
+    assert len(names) == 20
+    assert all(digits.train.classes[digits.train.labels[positions[name]]] == label for name, label in names)
+
+
+def test_without_a_test_set(digits: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = train(tiny(tmp_path / "run"), replace(digits, test=None))
+    assert run.accuracy is None
+    out = capsys.readouterr().out
+    assert "No test images were given" in out
+    assert "Test accuracy" not in out
+    assert "no test accuracy" in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch": 0}, "batch must be more than 0"),
+        ({"steps": -1}, "steps must be more than 0"),
+        ({"minutes": 1.0}, "--steps or --minutes, not both"),
+        ({"network": "vgg"}, "unknown network 'vgg'"),
+        ({"device": "quantum"}, "device 'quantum' cannot be used here"),
+        ({"method": "fixmach"}, "did you mean fixmatch"),
+        ({"settings": {"icl.wieght": 1}}, "did you mean icl.weight"),
+        ({"labels_per_class": 1000}, "1000 per class were asked for"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_written(
+    digits: Dataset, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        train(tiny(tmp_path / "run", **changes), digits, quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_disk_full(tmp_path: Path) -> None:
+    """A limit on the size of files stands in for a full disk: the checkpoint does not fit, recipe.json does."""
+
+    def small_disk() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "fewlabel", *WORDS, "run"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        preexec_fn=small_disk,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert "could not save" in done.stderr
+    assert "free some space and continue with --resume" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list((tmp_path / "run").glob(".*partial"))
+
+
+@pytest.mark.parametrize(("steps", "times"), [(10, 3), (7, 7), (100, 20), (3, 10)])
+def test_due(steps: int, times: int) -> None:
+    happened = [index for index in range(steps) if due(index, steps, times)]
+    assert len(happened) == min(steps, times)
+    assert happened[-1] == steps - 1
