@@ -1,5 +1,6 @@
 """The commands. torch is imported by the command that needs it, so that help and mistakes are answered at once."""
 
+import functools
 import inspect
 import os
 import shlex
@@ -59,7 +60,7 @@ def run(name: str, words: list[str]) -> int:
     """Parse the words after the command by its signature, and call it."""
     from cyclopts import App, CycloptsError, Parameter
 
-    command = train_command(words) if name == "train" else COMMANDS[name]
+    command = train_command(words) if name == "train" else described(COMMANDS[name])
     app = App(
         name=f"fewlabel {name}",
         help_flags=["--help", "-h"],
@@ -78,16 +79,12 @@ def run(name: str, words: list[str]) -> int:
 # ---- the commands
 
 
-def demo(*, seed: int = 0, out: str | None = None) -> None:
-    """Train on 20 labels of scikit-learn's digits: a minute, offline.
-
-    Parameters
-    ----------
-    seed
-        of everything random, also of which 20 images are labelled
-    out
-        run directory; default runs/demo-SEED
-    """
+def demo(
+    *,
+    seed: Annotated[int, "of everything random, also of which 20 images are labelled"] = 0,
+    out: Annotated[str | None, "run directory; default runs/demo-SEED"] = None,
+) -> None:
+    """Train on 20 labels of scikit-learn's digits: a minute, offline."""
     from rich.console import Console
     from rich.table import Table
 
@@ -120,23 +117,15 @@ def train(recipe: Recipe, resume: bool, overwrite: bool, words: Sequence[str]) -
 
 
 def evaluate(
-    run: str, data: str, /, *, root: str | None = None, labels: str | None = None, device: str | None = None
+    run: Annotated[str, "directory of a finished run"],
+    data: Annotated[str, "folder with one subfolder per class, or .npz file or data set with a test part"],
+    /,
+    *,
+    root: Annotated[str | None, "where the official files of a named data set lie"] = None,
+    labels: Annotated[str | None, "CSV file with the header file,label for pictures of the folder"] = None,
+    device: Annotated[str | None, "cpu, cuda or mps; default the best there is"] = None,
 ) -> None:
-    """Say how often a trained model is right on labelled pictures.
-
-    Parameters
-    ----------
-    run
-        directory of a finished run
-    data
-        folder with one subfolder per class, .npz file (its test part), or name of a data set (its test part)
-    root
-        where the official files of a named data set lie
-    labels
-        CSV file with the header file,label for pictures of the folder
-    device
-        cpu, cuda or mps
-    """
+    """Say how often a trained model is right on labelled pictures."""
     from rich.console import Console
     from rich.table import Table
 
@@ -161,20 +150,17 @@ def evaluate(
         console.print(f"{len(images.skipped)} pictures could not be read, beginning with {next(iter(images.skipped))}.")
 
 
-def predict(run: str, path: str, /, *, output: str = "predictions.csv", device: str | None = None) -> None:
-    """Label a folder of pictures (or one picture) with a trained model.
-
-    Parameters
-    ----------
-    run
-        directory of a finished run
-    path
-        folder of pictures, or one picture
-    output
-        the table to write: file, label, confidence and one column for each class
-    device
-        cpu, cuda or mps
-    """
+def predict(
+    run: Annotated[str, "directory of a finished run"],
+    path: Annotated[str, "folder of pictures, or one picture"],
+    /,
+    *,
+    output: Annotated[
+        str, "the table: file, label, confidence and one column for each class", "-o"
+    ] = "predictions.csv",
+    device: Annotated[str | None, "cpu, cuda or mps; default the best there is"] = None,
+) -> None:
+    """Label a folder of pictures (or one picture) with a trained model."""
     from .checkpoint import RunDirectory
     from .data.folder import read_unlabelled
     from .evaluate import probabilities
@@ -190,14 +176,8 @@ def predict(run: str, path: str, /, *, output: str = "predictions.csv", device: 
     print(f"{len(images)} pictures labelled, {len(images.skipped)} could not be read: {output}")
 
 
-def methods(name: str | None = None, /) -> None:
-    """List the methods with their settings.
-
-    Parameters
-    ----------
-    name
-        only this method
-    """
+def methods(name: Annotated[str | None, "only this one"] = None, /) -> None:
+    """List the methods with their settings."""
     from rich.console import Console
     from rich.table import Table
 
@@ -230,7 +210,29 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }
 
 
-# ---- `train` is derived from Recipe and from the signatures of the chosen method's parts
+# ---- options are derived from annotations: the type, then the help, then the short name (in a command) or the group
+# that the help shows it in (in Recipe)
+
+
+def described(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with its annotations in the form that the parser reads."""
+    from cyclopts import Parameter
+
+    def parameter(entry: inspect.Parameter) -> inspect.Parameter:
+        kind, text, *short = get_args(entry.annotation)
+        return entry.replace(annotation=Annotated[kind, Parameter(help=text, alias=short)])
+
+    @functools.wraps(command)
+    def wrapped(*values: Any, **options: Any) -> Any:
+        return command(*values, **options)
+
+    return with_parameters(wrapped, [parameter(entry) for entry in inspect.signature(command).parameters.values()])
+
+
+def with_parameters(command: Callable[..., Any], parameters: list[inspect.Parameter]) -> Callable[..., Any]:
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {entry.name: entry.annotation for entry in parameters}
+    return command
 
 
 def train_command(words: Sequence[str]) -> Callable[..., int]:
@@ -275,9 +277,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         return train(Recipe(data=data, settings=chosen, **values), **flags, words=words)
 
     command.__doc__ = f"{summary(train)}\n\nThe settings of another method are shown by --method NAME --help."
-    command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    command.__annotations__ = {entry.name: entry.annotation for entry in options}
-    return command
+    return with_parameters(command, options)
 
 
 def help_of(annotation: Any) -> tuple[str, str]:
@@ -288,9 +288,9 @@ def help_of(annotation: Any) -> tuple[str, str]:
 
 def chosen_method(words: Sequence[str]) -> str:
     """What --method says, before the rest can be parsed."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word == "--method":
-            return following
+    for position, word in enumerate(words):
+        if word == "--method" and position + 1 < len(words):
+            return words[position + 1]
         if word.startswith("--method="):
             return word.partition("=")[2]
     return Recipe.method

@@ -142,9 +142,7 @@ def tiny(out: Path, **changes: Any) -> Recipe:
 
 
 def test_same_recipe_same_bits_other_seed_other_run(digits: Dataset, tmp_path: Path) -> None:
-    runs = [
-        train(tiny(tmp_path / str(i), seed=seed), digits, quiet=True).directory for i, seed in enumerate((1, 1, 2))
-    ]
+    runs = [train(tiny(tmp_path / str(i), seed=seed), digits, quiet=True).directory for i, seed in enumerate((1, 1, 2))]
     contents = [(run / "model.safetensors").read_bytes() for run in runs]
     assert contents[0] == contents[1]
     assert metrics(runs[0]) == metrics(runs[1])
@@ -175,9 +173,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoi
     assert good is not None
     spoilt = replace(
         digits,
-        train=Images(
-            digits.train.pixels, digits.train.labels, digits.train.classes, digits.train.names
-        ),
+        train=Images(digits.train.pixels, digits.train.labels, digits.train.classes, digits.train.names),
     )
     with pytest.raises(UserError, match=r"no number any more at step \d+: try a lower --learning-rate"):
         train(tiny(tmp_path / "bad", learning_rate=1e18, steps=60), spoilt, quiet=True)

@@ -13,7 +13,13 @@ CLASSES, FEATURES, BATCH, MU, STEPS = 4, 6, 4, 2, 50
 
 def make_problem() -> Problem:
     return Problem(
-        classes=CLASSES, features=FEATURES, labels=torch.arange(8) % CLASSES, unlabelled=40, batch=BATCH, mu=MU, steps=STEPS
+        classes=CLASSES,
+        features=FEATURES,
+        labels=torch.arange(8) % CLASSES,
+        unlabelled=40,
+        batch=BATCH,
+        mu=MU,
+        steps=STEPS,
     )
 
 

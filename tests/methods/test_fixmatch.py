@@ -23,9 +23,7 @@ def test_loss_and_gradient(threshold: float, weight: float) -> None:
     assert step.records["pseudo_labels"].tolist() == guesses
     assert step.records["kept"].tolist() == kept
     assert_gradient(terms["labelled"], labelled, lambda x: reference.cross_entropy(x, step.labels.tolist()))
-    assert_gradient(
-        terms["unlabelled"], strong, lambda x: weight * reference.fixmatch(weak.tolist(), x, threshold)[0]
-    )
+    assert_gradient(terms["unlabelled"], strong, lambda x: weight * reference.fixmatch(weak.tolist(), x, threshold)[0])
     (through_guess,) = torch.autograd.grad(terms["unlabelled"], weak, allow_unused=True)
     assert through_guess is None  # a pseudo-label is a target, not a variable
 
