@@ -34,7 +34,7 @@ class Recipe:
     minutes: Annotated[
         float | None, "length of the run as time: steps are timed, then their number fixed", "Training"
     ] = None
-    learning_rate: Annotated[float, "of SGD, falling along 7/16 of a cosine", "Training"] = 0.03
+    learning_rate: Annotated[float, "of SGD, falling along 7/16 of a cosine; the paper: 0.03", "Training"] = 0.06
     weight_decay: Annotated[float, "not on biases and norms", "Training"] = 5e-4
     ema: Annotated[float, "decay of the averaged weights, which are evaluated and kept", "Training"] = 0.999
     evaluations: Annotated[int, "how often the test images are looked at", "Training"] = 20

@@ -152,7 +152,7 @@ def pseudo_labels(history: list[dict[str, Any]], classes: Sequence[str]) -> str:
         axes.bar(place, guessed, color="#cccccc", label="guessed")
         axes.bar(place, kept, width=0.5, color=BLUE, label="kept")
         axes.axhline(100 / len(classes), color=GREY, linewidth=0.8, linestyle=":")
-        axes.set(ylabel="share of all guesses (%)")
+        axes.set(ylabel="share of all guesses (%)", ylim=(0, 1.3 * max(guessed.max(), 100 / len(classes))))
         name_ticks(axes, classes)
         axes.legend(frameon=False)
 
@@ -187,7 +187,8 @@ def confusion_matrix(dataset: Dataset, guess: Tensor | None) -> str:
 
 
 def labelled_images(plan: Plan, dataset: Dataset) -> str:
-    train, shown = dataset.train, plan.labelled[:100]
+    train = dataset.train
+    shown = plan.labelled[train.labels[plan.labelled].argsort(stable=True)][:100]
     pictures = [figure(train.pixels[i], train.classes[train.labels[i]], train.names[i]) for i in shown.tolist()]
     more = f" The first {len(shown)} of {len(plan.labelled)}." if len(plan.labelled) > len(shown) else ""
     return (

@@ -29,17 +29,17 @@ def load(
     >>> load("digits").train.pixels.shape
     torch.Size([1297, 1, 8, 8])
     """
-    name = str(data)
-    if name in NAMED:
+    name, path = str(data), Path(data)
+    if name in NAMED or path.suffix == ".npz":
         for given, flag in ((labels, "--labels"), (test, "--test"), (size, "--size")):
             if given is not None:
                 raise UserError(f"{flag} is for folders of pictures; {name} brings its own.")
+    if name in NAMED:
         if download:
             fetch(name, Path(root or "."))
         return NAMED[name](Path(root or "."))
     if download:
         raise unknown("data set to download", name, NAMED)
-    path = Path(data)
     if path.suffix == ".npz" and path.is_file():
         return read_npz(path)
     if path.is_dir():

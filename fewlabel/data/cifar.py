@@ -54,7 +54,13 @@ def read_batch(path: Path, label_key: str) -> tuple[np.ndarray, np.ndarray]:
     content = read_pickle(path)
     if "data" not in content or label_key not in content:
         raise UserError(f"{path} has no '{label_key}' or no 'data': it is not the CIFAR file it should be.")
-    pixels, labels = np.asarray(content["data"]), np.asarray(content[label_key], np.int64)
+    pixels = np.asarray(content["data"])
+    try:
+        labels = np.asarray(content[label_key], np.int64).reshape(-1)
+    except (TypeError, ValueError, OverflowError):
+        raise UserError(
+            f"{path} has '{label_key}' that are no whole numbers: it is not the CIFAR file it should be."
+        ) from None
     if pixels.dtype != np.uint8 or pixels.shape != (len(labels), 3072):
         raise UserError(f"{path} holds no pictures of 3 x 32 x 32 bytes: it is not the CIFAR file it should be.")
     return pixels.reshape(-1, 3, 32, 32), labels
@@ -64,7 +70,10 @@ def read_names(path: Path, key: str) -> tuple[str, ...]:
     content = read_pickle(path)
     if key not in content:
         raise UserError(f"{path} has no '{key}': it is not the CIFAR file it should be.")
-    return tuple(_text(name) for name in content[key])
+    try:
+        return tuple(_text(name) for name in content[key])
+    except (TypeError, UnicodeDecodeError):
+        raise UserError(f"{path} has no names in '{key}': it is not the CIFAR file it should be.") from None
 
 
 def _text(value: str | bytes) -> str:

@@ -42,12 +42,10 @@ Result = TypeVar("Result")
 
 def decode(path: Path, size: int) -> np.ndarray:
     """The first frame as RGB (3, size, size), upright; the longer side is cropped about its centre."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow warns about harmless oddities of metadata and palettes
-        with Image.open(path) as picture:
-            orientation = picture.getexif().get(ORIENTATION, 1)
-            picture.draft("RGB", (2 * size, 2 * size))  # a JPEG decoder can shrink while it reads
-            square = ImageOps.fit(rgb(picture), (size, size), Image.Resampling.BILINEAR)
+    with Image.open(path) as picture:
+        picture.draft("RGB", (2 * size, 2 * size))  # a JPEG decoder can shrink while it reads
+        square = ImageOps.fit(rgb(picture), (size, size), Image.Resampling.BILINEAR)
+        orientation = picture.getexif().get(ORIENTATION, 1)  # read last: Pillow turns a TIFF itself while it loads
     if orientation in UPRIGHT:
         square = square.transpose(UPRIGHT[orientation])
     return np.asarray(square).transpose(2, 0, 1)
@@ -57,7 +55,11 @@ def rgb(picture: Image.Image) -> Image.Image:
     """Any mode as RGB: transparent parts become white, 16-bit and float greys are scaled to 8 bits."""
     if picture.mode.startswith(("I", "F")):
         grey = np.asarray(picture, np.float64)
-        scale = 255 / 65535 if grey.max(initial=0) > 255 else 1.0
+        brightest = grey.max(initial=0)
+        if picture.mode.startswith("I;16") or picture.format == "PNG" or brightest > 255:
+            scale = 255 / 65535
+        else:
+            scale = 255.0 if picture.mode == "F" and brightest <= 1 else 1.0
         return Image.fromarray((grey * scale).clip(0, 255).astype(np.uint8)).convert("RGB")
     if picture.has_transparency_data:
         picture = picture.convert("RGBA")
@@ -69,12 +71,14 @@ def rgb(picture: Image.Image) -> Image.Image:
 def default_size(paths: Sequence[Path]) -> int:
     """32 where the pictures are small, else 64; judged by the headers of some of them."""
     sides = []
-    for path in paths[:: -(-len(paths) // 50)]:
-        try:
-            with Image.open(path) as picture:
-                sides.append(min(picture.size))
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-            continue
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of very large pictures
+        for path in paths[:: -(-len(paths) // 50)]:
+            try:
+                with Image.open(path) as picture:
+                    sides.append(min(picture.size))
+            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+                continue
     return 32 if sides and np.median(sides) <= 48 else 64
 
 
@@ -124,7 +128,8 @@ def fill_cache(place: Path, folder: Path, files: Sequence[str], size: int) -> No
     skipped: dict[str, str] = {}
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix="filling-") as temporary:
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix="filling-") as temporary, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's, of harmless oddities; here, since filters belong to all threads
             with open(Path(temporary) / "pixels.u8", "wb") as file:
                 pictures = in_order(attempt, files, os.cpu_count() or 1)
                 for position, picture in enumerate(with_progress(pictures, len(files), f"Reading {folder}")):
@@ -134,7 +139,8 @@ def fill_cache(place: Path, folder: Path, files: Sequence[str], size: int) -> No
                         rows.append(position)
                         file.write(picture.tobytes())
             (Path(temporary) / "index.json").write_text(json.dumps({"rows": rows, "skipped": skipped}))
-            if not place.exists():  # else another process was faster
+            if not (place / "index.json").exists():  # else another process was faster
+                shutil.rmtree(place, ignore_errors=True)
                 os.rename(temporary, place)
                 os.mkdir(temporary)  # for TemporaryDirectory to remove
     except OSError as error:

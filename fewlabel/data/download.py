@@ -1,10 +1,14 @@
 """The official files of the named data sets, fetched with their checksums."""
 
+import contextlib
 import hashlib
+import http.client
+import os
 import sys
 import tarfile
-import urllib.error
+import tempfile
 import urllib.request
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,21 +75,34 @@ def download(name: str, root: Path) -> None:
     for file in SOURCES[name]:
         target = root / file.folder / file.address.rsplit("/", 1)[1]
         unpacked = root / {"cifar10": "cifar-10-batches-py", "cifar100": "cifar-100-python"}.get(name, "-")
-        if target.exists() or unpacked.is_dir():
+        if unpacked.is_dir():
             continue
-        fetch(file, target)
-        if tarfile.is_tarfile(target):
-            with tarfile.open(target) as archive:
-                archive.extractall(root, filter="data")
-            target.unlink()
+        if not target.exists() and not target.with_suffix("").exists():
+            fetch(file, target)
+        if target.name.endswith(".tar.gz"):
+            unpack(target, unpacked)
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack what makes `folder`, which appears under its name only when it is complete."""
+    try:
+        with tempfile.TemporaryDirectory(dir=archive.parent, prefix="unpacking-") as temporary:
+            with tarfile.open(archive) as members:
+                members.extractall(temporary, filter="data")
+            os.rename(Path(temporary) / folder.name, folder)
+        archive.unlink()
+    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+        raise UserError(
+            f"could not unpack {archive} ({error}): free some space or delete it, then try again."
+        ) from error
 
 
 def fetch(file: File, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f"{target.name}.partial")
     digest = hashlib.md5(usedforsecurity=False)
     bar = Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         with urllib.request.urlopen(file.address, timeout=60) as source, open(partial, "wb") as sink, bar:
             length = source.headers.get("Content-Length")
             task = bar.add_task(f"Fetching {target.name}", total=int(length) if length else None)
@@ -96,10 +113,11 @@ def fetch(file: File, target: Path) -> None:
         if digest.hexdigest() != file.md5:
             raise UserError(f"{file.address} gave a file with another checksum than expected: try again later.")
         partial.rename(target)
-    except (urllib.error.URLError, OSError) as error:
+    except (http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise UserError(
             f"could not fetch {file.address} ({reason}): try again, or put the file into {target.parent}."
         ) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()

@@ -57,7 +57,8 @@ def scan(folder: Path) -> tuple[list[str], dict[str, str]]:
     files = sorted(
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
-        if path.suffix.lower() in SUFFIXES and path.is_file() and not path.name.startswith(".")
+        if path.suffix.lower() in SUFFIXES and path.is_file()
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
     if not files:
         kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
@@ -80,13 +81,14 @@ def read_labels(path: Path, folder: Path, files: Sequence[str]) -> dict[str, str
     """file -> label from a CSV file with that header; an empty label says that nothing is known."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file, restval="", skipinitialspace=True))
-            header = [name.strip() for name in (rows[0] if rows else {}) if name]
+            reader = csv.DictReader(file, restval="", skipinitialspace=True)
+            reader.fieldnames = header = [name.strip() for name in reader.fieldnames or ()]
+            rows = list(reader)
     except OSError as error:
         raise UserError(f"cannot read the label file {path} ({error.strerror}).") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"the label file {path} is not a CSV file in UTF-8.") from error
-    if "file" not in header or "label" not in header:
+    if not rows or "file" not in header or "label" not in header:
         raise UserError(f"the label file {path} needs the header file,label and at least one line below it.")
     known, labels = set(files), dict[str, str]()
     missing = []

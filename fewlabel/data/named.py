@@ -93,8 +93,12 @@ def svhn(root: Path) -> Dataset:
             raise UserError(f"{path} cannot be read as a .mat file ({error}): download it again.") from error
         if "X" not in content or "y" not in content:
             raise UserError(f"{path} holds no X and y: it is not the SVHN file it should be.")
-        labels = content["y"].reshape(-1).astype(np.int64) % 10  # the official files write digit 0 as 10
-        return images(title, content["X"].transpose(3, 2, 0, 1), labels, DIGIT_NAMES)
+        pictures, numbers = content["X"], content["y"]
+        shape = (32, 32, 3, numbers.size)
+        if pictures.dtype != np.uint8 or pictures.shape != shape or numbers.dtype.kind not in "iuf":
+            raise UserError(f"{path} holds other kinds of X and y: it is not the SVHN file it should be.")
+        labels = numbers.reshape(-1).astype(np.int64) % 10  # the official files write digit 0 as 10
+        return images(title, pictures.transpose(3, 2, 0, 1), labels, DIGIT_NAMES)
 
     return Dataset("svhn", part("train"), part("test"), flip=False)
 

@@ -1,6 +1,5 @@
 """Arrays in an .npz file: x_train, y_train and, where there are any, x_test, y_test."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,12 @@ from .images import UNLABELLED, Dataset, Images, numbered
 def read_npz(path: Path) -> Dataset:
     """Pictures are uint8, (N, H, W), (N, H, W, C) or (N, C, H, W); y_train holds -1 for an unlabelled one."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        with open(path, "rb") as file:
+            content = np.load(file, allow_pickle=False)
+            if not isinstance(content, np.lib.npyio.NpzFile):
+                raise ValueError("it holds a single array")
+            arrays = {name: content[name] for name in content.files}
+    except Exception as error:  # a damaged archive can raise anything
         raise UserError(f"{path} cannot be read as arrays ({error}).") from error
     if "x_train" not in arrays or "y_train" not in arrays:
         raise UserError(f"{path} holds {', '.join(arrays) or 'nothing'}: it needs x_train and y_train.")

@@ -15,7 +15,7 @@ def few_label_split(labels: Tensor | np.ndarray | Sequence[int], per_class: int,
     The raw stream of PCG64 is fixed by its definition, so the same seed gives the same split on every platform.
 
     >>> few_label_split([0, 1, 0, 1, 0, 1], per_class=1, seed=0).tolist()
-    [1, 2]
+    [2, 3]
     """
     labels = np.asarray(labels)
     if per_class < 1:
