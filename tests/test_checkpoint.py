@@ -40,7 +40,8 @@ def test_a_damaged_checkpoint_is_detected_and_the_previous_one_used(tmp_path: Pa
     content = bytearray((tmp_path / "last.ckpt").read_bytes())
     if damage == "flip":
         content[-1] ^= 1
-    damaged = {"cut": content[: len(content) // 2], "flip": content, "empty": b"", "other": b"something else"}[damage]
+    half = bytes(content[: len(content) // 2])
+    damaged = {"cut": half, "flip": bytes(content), "empty": b"", "other": b"something else"}[damage]
     (tmp_path / "last.ckpt").write_bytes(damaged)
     loaded = directory.load()
     assert loaded is not None

@@ -19,6 +19,7 @@ def test_average_with_warm_up_against_a_loop() -> None:
     for found, value in zip(average.module.parameters(), expected, strict=True):
         torch.testing.assert_close(found, value)
         assert not found.requires_grad
-    for found, value in zip(average.module.buffers(), source.buffers(), strict=True):
-        assert torch.equal(found, value)
+    copies, originals = list(average.module.buffers()), list(source.buffers())
+    assert len(copies) == 3
+    assert all(torch.equal(a, b) for a, b in zip(copies, originals, strict=True))
     assert not average.module.training

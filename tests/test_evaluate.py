@@ -27,10 +27,10 @@ def test_calibration_takes_the_statistics_of_plain_images_and_leaves_the_network
     before = {name: value.clone() for name, value in network.state_dict().items()}
     copy = calibrated(network, pixels)
     assert all(torch.equal(value, network.state_dict()[name]) for name, value in before.items())
-    first = network.encoder.layers[0](network.normalise(pixels))
-    norm = copy.encoder.layers[1]
-    torch.testing.assert_close(norm.running_mean, first.mean((0, 2, 3)), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(norm.running_var, first.var((0, 2, 3)), rtol=1e-4, atol=1e-4)
+    first = network.get_submodule("encoder.layers.0")(network.normalise(pixels))
+    found = copy.state_dict()
+    torch.testing.assert_close(found["encoder.layers.1.running_mean"], first.mean((0, 2, 3)), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found["encoder.layers.1.running_var"], first.var((0, 2, 3)), rtol=1e-4, atol=1e-4)
     assert not copy.training
 
 
