@@ -82,7 +82,7 @@ def train(
 
     fitted = fit(plan, dataset, directory, reporter, recipe.method)
     floor = None
-    if floor_plan := floor_of(plan):
+    if floor_plan := floor_of(plan, dataset):
         (directory / "floor").mkdir(exist_ok=True)
         floor = fit(floor_plan, dataset, RunDirectory(directory / "floor"), reporter, "labels only")
     return finish(plan, dataset, directory, reporter, fitted, floor)
@@ -91,9 +91,9 @@ def train(
 # ---- before the first step
 
 
-def floor_of(plan: Plan) -> Plan | None:
-    """The same run on the labels alone, or None where that is not wanted or is the run itself."""
-    if not plan.recipe.floor or plan.recipe.method == FLOOR:
+def floor_of(plan: Plan, dataset: Dataset) -> Plan | None:
+    """The same run on the labels alone, or None where it is not wanted, is the run itself, or could not be judged."""
+    if not plan.recipe.floor or plan.recipe.method == FLOOR or dataset.test is None:
         return None
     return replace(plan, recipe=replace(plan.recipe, method=FLOOR, settings={}))
 
@@ -101,7 +101,7 @@ def floor_of(plan: Plan) -> Plan | None:
 def steps_for(minutes: float, plan: Plan, dataset: Dataset) -> int:
     """How many steps fit into that time, the floor and the evaluations included."""
     step_seconds = evaluation_seconds = 0.0
-    for part in filter(None, (plan, floor_of(plan))):
+    for part in filter(None, (plan, floor_of(plan, dataset))):
         training = Training(part, dataset)
         times = []
         for index in range(8):

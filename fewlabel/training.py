@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from .checkpoint import RunDirectory
 from .data import Dataset
 from .data.batches import Batches
+from .data.images import UNLABELLED
 from .ema import EMA
 from .errors import UserError
 from .evaluate import accuracy, calibrated, probabilities
@@ -23,11 +24,14 @@ from .recipe import Recipe
 class Training:
     """A network, a method, their averages and an optimiser: `advance` takes one step."""
 
-    history: list[dict[str, Any]]
+    history: list[dict[str, Any]]  # set after the last step
+    truth: Tensor  # hidden labels of the unlabelled batch of the latest step
 
     def __init__(self, plan: Plan, dataset: Dataset) -> None:
         recipe = plan.recipe
         self.plan, self.train, self.test = plan, dataset.train, dataset.test
+        self.hidden_labels = dataset.train.labels.clone()  # to judge guesses by, never to learn from
+        self.hidden_labels[plan.labelled] = UNLABELLED
         self.batches = Batches(dataset.train.labels, plan.labelled, recipe.batch, recipe.mu, recipe.seed)
         method = make_method(recipe.method, **recipe.settings)
         mean, std = pixel_statistics(dataset.train.pixels)
@@ -93,7 +97,7 @@ class Training:
         self.scaler.step(self.optimiser)
         self.scaler.update()
         self.ema.update(index)
-        self.truth = self.train.labels[step.unlabelled_index].to(plan.device)
+        self.truth = self.hidden_labels[step.unlabelled_index].to(plan.device)
         return terms, step.records, rows + step.images_seen
 
     def evaluate(self) -> dict[str, Any]:
