@@ -29,7 +29,7 @@ def demo_recipe(seed: int, out: str | None) -> Recipe:
         labels_per_class=2,
         method="icl-ssl",
         settings={"fixmatch.align": True},
-        steps=1500,
+        steps=1000,
         seed=seed,
         evaluations=10,
         out=out or f"runs/demo-{seed}",

@@ -2,12 +2,14 @@
 
 import json
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 from torch import Tensor
 
 TIME_FIELDS = ("seconds", "images_per_second")  # of a line of metrics: all that two equal runs may differ in
@@ -18,6 +20,7 @@ class Meter:
 
     def __init__(self, classes: int, device: torch.device) -> None:
         self._classes, self._device = classes, device
+        self._dtype = torch.float32 if device.type == "mps" else torch.float64
         self.sums: dict[str, Tensor] = {}
 
     def add(self, terms: dict[str, Tensor], records: dict[str, Tensor], truth: Tensor) -> None:
@@ -37,7 +40,7 @@ class Meter:
             self._sum("guessed and kept by class", per_class)
 
     def _sum(self, name: str, value: Tensor) -> None:
-        self.sums[name] = self.sums[name] + value if name in self.sums else value.double()
+        self.sums[name] = self.sums[name] + value if name in self.sums else value.to(self._dtype)
 
     def read(self) -> dict[str, Any]:
         """The means as plain numbers; starts anew."""
@@ -58,13 +61,23 @@ class Meter:
         return all(bool(value.isfinite().all()) for value in self.sums.values())
 
 
+class Bar(Progress):
+    """A progress bar with a line of figures below it."""
+
+    note = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        yield Text(f"  {self.note}", style="dim", no_wrap=True, overflow="ellipsis")
+
+
 class Reporter:
     """Says what happens: to the terminal, and to metrics.jsonl."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(quiet=quiet, soft_wrap=True, highlight=False)
         self.live = self.console.is_terminal and not quiet
-        self._bar: Progress | None = None
+        self._bar: Bar | None = None
 
     def say(self, text: str) -> None:
         self.console.print(text, markup=False)
@@ -79,15 +92,9 @@ class Reporter:
         path.write_text(content)
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 -- open for the whole run
         if self.live:
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=24),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}"),
-            )
-            self._bar = Progress(*columns, console=self.console)
-            self._task = self._bar.add_task(title, total=total, completed=done, note="")
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bar = Bar(*columns, console=self.console)
+            self._task = self._bar.add_task(title, total=total, completed=done)
             self._bar.start()
 
     @property
@@ -114,7 +121,7 @@ class Reporter:
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
         if self._bar:
-            self._bar.update(self._task, note=describe(line))
+            self._bar.note = describe(line)
         elif "accuracy" in line or "evaluated" in line:
             left = (time.monotonic() - self._began) / max(self._done, 1) * (self._total - self._done)
             self.say(f"{self._title}: step {step}/{self._total}, {describe(line)}, {left:.0f} s left")

@@ -90,8 +90,8 @@ class Training:
         with torch.autocast(plan.device.type, plan.precision, enabled=plan.precision != torch.float32):
             inputs = self.method.inputs(step)
             outputs, rows = look(self.forward, inputs)
-            terms = self.method.loss(step, outputs)
-            loss = torch.stack(list(terms.values())).sum()
+        terms = self.method.loss(step, outputs)  # outside, in float32
+        loss = torch.stack(list(terms.values())).sum()
         self.optimiser.zero_grad()
         self.scaler.scale(loss).backward()
         self.scaler.step(self.optimiser)

@@ -1,6 +1,7 @@
 """Whole runs: repeatable, killed and resumed to the same bits, stopped, spoilt."""
 
 import json
+import math
 import resource
 import signal
 import subprocess
@@ -16,9 +17,10 @@ import torch
 
 from fewlabel import Recipe, Run, UserError, load, train
 from fewlabel.checkpoint import read_checkpoint
-from fewlabel.data import Dataset, Images
+from fewlabel.data import Dataset
 from fewlabel.loop import due
 from fewlabel.progress import TIME_FIELDS
+from fewlabel.training import Training
 from tests.commands import ENVIRONMENT, fewlabel, start
 
 STEPS = 160
@@ -166,21 +168,46 @@ def test_run(digits: Dataset, tmp_path: Path) -> None:
 
 
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(
-    digits: Dataset, tmp_path: Path
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train(tiny(tmp_path / "run"), digits, quiet=True)
-    good = read_checkpoint(tmp_path / "run" / "last.ckpt")
-    assert good is not None
-    spoilt = replace(
-        digits,
-        train=Images(digits.train.pixels, digits.train.labels, digits.train.classes, digits.train.names),
-    )
-    with pytest.raises(UserError, match=r"no number any more at step \d+: try a lower --learning-rate"):
-        train(tiny(tmp_path / "bad", learning_rate=1e18, steps=60), spoilt, quiet=True)
-    assert not (tmp_path / "bad" / "model.safetensors").exists()
-    kept = read_checkpoint(tmp_path / "bad" / "last.ckpt") if (tmp_path / "bad" / "last.ckpt").exists() else good
+    whole = Training.advance
+
+    def spoilt(self: Training, index: int) -> Any:
+        result = whole(self, index)
+        if index == 9:
+            self.network.head.weight.data.fill_(float("nan"))
+        return result
+
+    monkeypatch.setattr(Training, "advance", spoilt)
+    with pytest.raises(UserError, match=r"no number any more at step 10: try a lower --learning-rate"):
+        train(tiny(tmp_path / "run"), digits, quiet=True)
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+    kept = read_checkpoint(tmp_path / "run" / "last.ckpt")
     assert kept is not None
+    assert kept[1]["step"] == 6
     assert all(tensor.isfinite().all() for tensor in kept[0].values())
+
+
+def test_a_learning_rate_out_of_all_proportion(digits: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="try a lower --learning-rate"):
+        train(tiny(tmp_path / "run", learning_rate=1e30), digits, quiet=True)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_half_precision(digits: Dataset, tmp_path: Path, precision: str) -> None:
+    run = train(tiny(tmp_path / "run", precision=precision, device="cpu"), digits, quiet=True)
+    losses = [value for line in run.history for value in line["loss"].values()]
+    assert all(math.isfinite(value) for value in losses)
+    full = train(tiny(tmp_path / "full", device="cpu"), digits, quiet=True)
+    assert run.history[0]["loss"] != full.history[0]["loss"]
+    assert run.history[0]["loss"]["total"] == pytest.approx(full.history[0]["loss"]["total"], rel=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # torch.compile deprecates parts of torch itself
+def test_compiled_network(digits: Dataset, tmp_path: Path) -> None:
+    plain, compiled = (train(tiny(tmp_path / str(c), compile=c), digits, quiet=True) for c in (False, True))
+    assert compiled.history[-1]["loss"]["total"] == pytest.approx(plain.history[-1]["loss"]["total"], rel=1e-2)
 
 
 def test_minutes_fix_the_number_of_steps(digits: Dataset, tmp_path: Path) -> None:

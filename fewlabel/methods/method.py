@@ -73,9 +73,11 @@ class Step:
         """The n-th independent view of that kind, of the "labelled", "unlabelled" or a "second" unlabelled batch."""
         key = (kind, n, of)
         if key not in self._views:
-            pixels = self._pixels[self._index(of)].to(self._device, non_blocking=True)
+            pixels = self._pixels[self._index(of)]
+            if self._device.type != "mps":  # which has no float64; views need it to agree with Pillow to the bit
+                pixels = pixels.to(self._device, non_blocking=True)
             view = VIEWS[kind](pixels, self.generator(f"{of}/{kind}/{n}"), self._flip)
-            self._views[key] = self._network.normalise(view)
+            self._views[key] = self._network.normalise(view.to(self._device))
         return self._views[key]
 
     def generator(self, source: str) -> torch.Generator:
