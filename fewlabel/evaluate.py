@@ -33,11 +33,14 @@ def calibrated(network: Classifier, pixels: Tensor) -> Classifier:
     The running statistics of training are of weak, strong and mixed views together, but predictions are made for plain
     images. MNIST, 20 labels, 2,000 steps, seed 0: 95.9% becomes 96.6% (fixmatch), 95.1% becomes 96.6% (icl-ssl).
     """
-    network = copy.deepcopy(network).train()
+    network = copy.deepcopy(network)
     sample = pixels[:: -(-len(pixels) // CALIBRATION)]
-    for n, part in enumerate(chunks(len(sample), 256)):
+    if len(sample) < 2:  # no variance to speak of
+        return network.eval()
+    network.train()
+    for n, part in enumerate(sample.chunk(round(len(sample) / 256) or 1)):  # nearly equal parts, none of a single image
         set_norm_momentum(network, n, steps=None)
-        network(network.normalise(sample[part].to(network.mean.device)))
+        network(network.normalise(part.to(network.mean.device)))
     return network.eval()
 
 

@@ -18,6 +18,7 @@ from .methods import Method, Outputs, Problem, Step, make_method
 from .networks import Classifier, Output, make_classifier, set_norm_momentum
 from .plan import Plan
 from .progress import Meter
+from .randomness import seed_of
 from .recipe import Recipe
 
 
@@ -46,7 +47,7 @@ class Training:
             std=std,
         )
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(recipe.seed)
+            torch.manual_seed(seed_of(recipe.seed, 0, "method"))
             method.build(
                 Problem(
                     classes=len(dataset.train.classes),
@@ -179,6 +180,12 @@ def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:
 
 def pixel_statistics(pixels: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each channel, from evenly spaced images."""
-    sample = pixels[:: -(-len(pixels) // most)].double()
-    std, mean = torch.std_mean(sample, dim=(0, 2, 3))
+    sample = pixels[:: -(-len(pixels) // most)]
+    counts = torch.zeros(pixels.shape[1], 256, dtype=torch.float64)  # how often each value occurs: exact, and small
+    for part in sample.split(256):
+        for channel in range(len(counts)):
+            counts[channel] += part[:, channel].flatten().bincount(minlength=256)
+    share, value = counts / counts.sum(1, keepdim=True), torch.arange(256, dtype=torch.float64)
+    mean = share @ value
+    std = (share @ value.square() - mean.square()).clamp(min=0).sqrt()
     return mean.float(), std.clamp(min=1).float()

@@ -34,8 +34,8 @@ def test_calibration_takes_the_statistics_of_plain_images_and_leaves_the_network
     assert not copy.training
 
 
-@pytest.mark.parametrize("count", [3, 1030])
+@pytest.mark.parametrize("count", [1, 2, 3, 257, 513, 1025])
 def test_calibration_of_any_number_of_images(count: int) -> None:
-    network = make_classifier("cnn", 1, 8, 3, projector=False, seed=0)
+    network = make_classifier("cnn", 1, 8, 3, projector=True, seed=0)
     pixels = torch.randint(256, (count, 1, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
     assert probabilities(calibrated(network, pixels), pixels).isfinite().all()

@@ -16,19 +16,20 @@ class Batches:
     def __init__(self, labels: Tensor, labelled: Tensor, batch: int, mu: int, seed: int) -> None:
         self.labelled = labelled
         self.batch, self.unlabelled_batch, self.images, self.seed = batch, batch * mu, len(labels), seed
-        self._by_class = [labelled[labels[labelled] == c] for c in labels[labelled].unique().tolist()]
+        by_class = [labelled[labels[labelled] == c] for c in labels[labelled].unique().tolist()]
+        self._by_class = torch.cat(by_class)  # the labelled images, one class after the other
+        self._sizes = torch.tensor([len(c) for c in by_class])
+        self._starts = self._sizes.cumsum(0) - self._sizes
         self._order: dict[tuple[str, int], Tensor] = {}
 
     def labelled_index(self, step: int) -> Tensor:
         """Positions of the labelled batch: as many of each class as possible, the odd ones of random classes."""
         draw = generator(self.seed, step, "labelled")
-        classes = len(self._by_class)
+        classes = len(self._sizes)
         rounds = -(-self.batch // classes)
         turns = torch.cat([torch.randperm(classes, generator=draw) for _ in range(rounds)])[: self.batch]
         picks = torch.rand(self.batch, generator=draw, dtype=torch.float64)
-        sizes = torch.tensor([len(c) for c in self._by_class])[turns]
-        starts = torch.tensor([len(c) for c in self._by_class]).cumsum(0)[turns] - sizes
-        return torch.cat(self._by_class)[starts + (picks * sizes).long()]
+        return self._by_class[self._starts[turns] + (picks * self._sizes[turns]).long()]
 
     def unlabelled_index(self, step: int, source: str = "unlabelled") -> Tensor:
         """Positions of an unlabelled batch; another `source` is an independent pass over the same images."""

@@ -60,7 +60,10 @@ class ICL(Term):
         count, draw = len(step.weak), step.generator("icl")
         mix = randomness.beta(self.beta, count if self.reading == "paper" else 1, draw).expand(count)
         mix = torch.maximum(mix, 1 - mix)  # Eq. 3
-        return mix.to(step.weak.device), torch.randperm(count, generator=draw).to(step.weak.device)
+        cycle = torch.randperm(count, generator=draw)
+        partner = torch.empty_like(cycle)
+        partner[cycle] = cycle.roll(1)  # the next one in a random round: never the image itself
+        return mix.to(step.weak.device), partner.to(step.weak.device)
 
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
         z = {name: output.embedding for name, output in out.items() if output.embedding is not None}

@@ -53,6 +53,7 @@ class Step:
         self._device = network.mean.device
         self.labels = labels[self.labelled_index].to(self._device)
         self._views: dict[tuple[str, int, str], Tensor] = {}
+        self._fetched: dict[str, Tensor] = {}
 
     @property
     def labelled(self) -> Tensor:
@@ -73,10 +74,7 @@ class Step:
         """The n-th independent view of that kind, of the "labelled", "unlabelled" or a "second" unlabelled batch."""
         key = (kind, n, of)
         if key not in self._views:
-            pixels = self._pixels[self._index(of)]
-            if self._device.type != "mps":  # which has no float64; views need it to agree with Pillow to the bit
-                pixels = pixels.to(self._device, non_blocking=True)
-            view = VIEWS[kind](pixels, self.generator(f"{of}/{kind}/{n}"), self._flip)
+            view = VIEWS[kind](self._batch(of), self.generator(f"{of}/{kind}/{n}"), self._flip)
             self._views[key] = self._network.normalise(view.to(self._device))
         return self._views[key]
 
@@ -100,12 +98,17 @@ class Step:
         """Tell progress and report what was guessed for the unlabelled batch, and which guesses were used."""
         self.records = {"pseudo_labels": pseudo_labels.detach(), "kept": kept.detach()}
 
-    def _index(self, of: str) -> Tensor:
-        if of == "labelled":
-            return self.labelled_index
-        if of == "unlabelled":
-            return self.unlabelled_index
-        return self._batches.unlabelled_index(self.index, source=of)
+    def _batch(self, of: str) -> Tensor:
+        """The pixels of a batch, fetched once."""
+        if of not in self._fetched:
+            index = {"labelled": self.labelled_index, "unlabelled": self.unlabelled_index}.get(of)
+            if index is None:
+                index = self._batches.unlabelled_index(self.index, source=of)
+            pixels = self._pixels[index]
+            if self._device.type != "mps":  # which has no float64; views need it to agree with Pillow to the bit
+                pixels = pixels.to(self._device)
+            self._fetched[of] = pixels
+        return self._fetched[of]
 
 
 class Method(nn.Module):

@@ -25,6 +25,7 @@ def test_paper_reading_mixes_weak_views_within_the_batch() -> None:
     assert list(inputs) == PAPER
     assert inputs["weak"] is step.weak
     assert sorted(partner.tolist()) == list(range(len(step.weak)))
+    assert all(j != i for i, j in enumerate(partner.tolist()))
     assert len(set(mix.tolist())) == len(step.weak)  # a lambda for each pair
     assert mix.min() >= 0.5  # Eq. 3: the larger of lambda and 1 - lambda
     for i, (m, j) in enumerate(zip(mix.tolist(), partner.tolist(), strict=True)):
