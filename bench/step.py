@@ -53,7 +53,7 @@ def measure(method: str, network: str, batch: int, mu: int, repeats: int, steps:
     dataset = noise_images(10_000, channels, size)
     recipe = Recipe(method=method, network=network, batch=batch, mu=mu, labels_per_class=4, steps=10_000)
     ours, bare = (Training(make_plan(recipe, dataset), dataset) for _ in range(2))
-    rows = ours.advance(0)[2]
+    rows = ours.advance(0).images
     limit = bare_step(bare, torch.randn(rows, channels, size, size), torch.arange(rows) % 10)
     limit()
     index, times = 1, {"ours": [0.0] * repeats, "limit": [0.0] * repeats}

@@ -1,13 +1,11 @@
 """The run directory: what a run writes, atomically, and how it is found again."""
 
 import csv
-import errno
 import hashlib
-import io
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,41 +15,14 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from .errors import UserError
+from .files import write_atomically, write_csv, write_json
 from .networks import Classifier, make_classifier
 from .recipe import Recipe
 
 MAGIC = b"fewlabel checkpoint 1\n"
 DIGEST = 32  # bytes of the SHA-256 that follows
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Either the whole new file is there or the old one still is."""
-    temporary = path.with_name(f".{path.name}.partial")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        advice = "free some space and continue with --resume" if full else "check the folder and continue with --resume"
-        raise UserError(
-            f"could not save {path} ({error.strerror}): {advice}; what was saved before is kept."
-        ) from error
-
-
-def write_json(path: Path, content: Any) -> None:
-    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())
-
-
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    write_atomically(path, text.getvalue().encode("utf-8", "surrogateescape"))
+FILES = {"recipe.json", "labels.csv", "metrics.jsonl", "last.ckpt", "previous.ckpt", "new.ckpt", "model.safetensors"}
+FILES |= {"model.json", "predictions.csv", "report.html", "floor"}  # with the above: all that a run writes
 
 
 class RunDirectory:
@@ -66,14 +37,36 @@ class RunDirectory:
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
-    def open(self, recipe: Recipe, data: str, *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
+    def refuse_occupied(self, *, resume: bool, overwrite: bool) -> None:
+        """Before any work is done: may a run be written here?"""
+        if resume and overwrite:
+            raise UserError("give --resume or --overwrite, not both.")
+        if self.facts() and not resume and not overwrite:
+            raise UserError(
+                f"{self.path} already holds a run: continue it with --resume or replace it with --overwrite."
+            )
+        if not self.facts() and self.path.is_dir() and any(not ours(entry) for entry in self.path.iterdir()):
+            raise UserError(f"{self.path} is not empty and holds no run: choose another --out.")
+
+    def facts(self) -> dict[str, Any] | None:
+        """What recipe.json says, or None where there is no run."""
+        if not (self / "recipe.json").exists():
+            return None
+        try:
+            facts = json.loads((self / "recipe.json").read_text())
+            if not {"recipe", "data", "steps"} <= facts.keys():
+                raise ValueError
+        except (ValueError, AttributeError, OSError) as error:
+            raise UserError(f"{self / 'recipe.json'} is not that of a run: choose another --out.") from error
+        return facts
+
+    def open(self, recipe: Recipe, data: str, *, resume: bool) -> dict[str, Any] | None:
         """Make the directory ready; gives the saved facts of the run that is to be continued, or None for a new run.
 
-        `data` is a fingerprint of the training images: a run is continued on the same ones only.
+        `data` is a fingerprint of the images: a run is continued on the same ones only.
         """
-        saved = self / "recipe.json"
-        if saved.exists() and resume:
-            facts = json.loads(saved.read_text())
+        facts = self.facts()
+        if facts and resume:
             if changed := recipe.differences(facts["recipe"]):
                 raise UserError(
                     f"{self.path} was started with another {', '.join(changed)}: "
@@ -82,31 +75,29 @@ class RunDirectory:
             if facts["data"] != data:
                 raise UserError(f"the images have changed since {self.path} was started: choose another --out.")
             return facts
-        if saved.exists() and not overwrite:
-            raise UserError(
-                f"{self.path} already holds a run: continue it with --resume or replace it with --overwrite."
-            )
-        if self.path.is_dir() and not saved.exists() and any(self.path.iterdir()):
-            raise UserError(f"{self.path} is not empty and holds no run: choose another --out.")
-        if saved.exists():
-            shutil.rmtree(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            for entry in sorted(self.path.iterdir(), key=lambda entry: entry.name == "recipe.json"):  # recipe.json last
+                if ours(entry):
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         except OSError as error:
             raise UserError(
-                f"cannot make the run directory {self.path} ({error.strerror}): choose another --out."
+                f"cannot write the run directory {self.path} ({error.strerror}): choose another --out."
             ) from error
         return None
 
-    # ---- the split
+    # ---- the split; it is written before recipe.json, which makes a directory a run
 
     def write_labels(self, names: Sequence[str], labels: Sequence[str]) -> None:
         write_csv(self / "labels.csv", ("file", "label"), zip(names, labels, strict=True))
 
     def read_labels(self) -> list[str]:
         """The names of the labelled images."""
-        with open(self / "labels.csv", newline="", encoding="utf-8", errors="surrogateescape") as file:
-            return [row["file"] for row in csv.DictReader(file)]
+        try:
+            with open(self / "labels.csv", newline="", encoding="utf-8", errors="surrogateescape") as file:
+                return [row["file"] for row in csv.DictReader(file)]
+        except (OSError, KeyError) as error:
+            raise UserError(f"{self / 'labels.csv'} is gone or damaged: the run cannot be continued.") from error
 
     # ---- checkpoints
 
@@ -153,6 +144,11 @@ class RunDirectory:
         except (json.JSONDecodeError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise UserError(f"the model in {self.path} is damaged: train it again.") from error
         return network.to(device).eval(), description
+
+
+def ours(entry: Path) -> bool:
+    """Was this written by a run? Nothing else in its directory is ever touched."""
+    return entry.name in FILES or (entry.name.startswith(".") and entry.name.endswith(".partial"))
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:

@@ -1,4 +1,4 @@
-"""The commands. torch is imported by the command that needs it, so that help and mistakes are answered at once."""
+"""The commands. torch is imported by the command that needs it, so that `fewlabel --help` answers at once."""
 
 import functools
 import inspect
@@ -33,8 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"fewlabel: {error}", file=sys.stderr)
         return USAGE_ERROR
-    except KeyboardInterrupt:
-        print("fewlabel: stopped.", file=sys.stderr)
+    except KeyboardInterrupt as stop:  # also the loop's own, which says what was saved
+        print(f"fewlabel: {stop or 'stopped.'}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -66,14 +66,15 @@ def run(name: str, words: list[str]) -> int:
         help_flags=["--help", "-h"],
         version_flags=[],
         help_format="plaintext",
+        suppress_keyboard_interrupt=False,  # main() says what was saved
         default_parameter=Parameter(show_default=lambda value: None if value is None or value is False else str(value)),
     )
     app.default(command)
     try:
-        code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+        app(words, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         raise UserError(f"{error} See `fewlabel {name} --help`.") from error
-    return code or 0
+    return 0
 
 
 # ---- the commands
@@ -82,7 +83,8 @@ def run(name: str, words: list[str]) -> int:
 def demo(
     *,
     seed: Annotated[int, "of everything random, also of which 20 images are labelled"] = 0,
-    out: Annotated[str | None, "run directory; default runs/demo-SEED"] = None,
+    out: Annotated[str | None, "run directory; default runs/demo-SEED, which is replaced"] = None,
+    overwrite: Annotated[bool, "replace the run in --out"] = False,
 ) -> None:
     """Train on 20 labels of scikit-learn's digits: a minute, offline."""
     from rich.console import Console
@@ -90,17 +92,17 @@ def demo(
 
     from .demo import demo as run_demo
 
-    result = run_demo(seed, out)
+    result = run_demo(seed, out, overwrite=overwrite)
     table = Table("20 labels, 500 test images", "accuracy")
     table.add_row("the labels alone (same network)", f"{result.labels_alone:.1%}")
     table.add_row("scikit-learn's LabelSpreading", f"{result.label_spreading:.1%}")
-    table.add_row("ICL-SSL (fewlabel)", f"{result.icl_ssl:.1%}")
+    table.add_row("ICL-SSL with distribution alignment", f"{result.icl_ssl:.1%}")
     console = Console()
     console.print(table)
     console.print(f"The report with pictures: {result.run.directory / 'report.html'}", soft_wrap=True)
 
 
-def train(recipe: Recipe, resume: bool, overwrite: bool, words: Sequence[str]) -> int:
+def train(recipe: Recipe, resume: bool, overwrite: bool, words: Sequence[str]) -> None:
     """Train a classifier; write model, predictions and report."""
     from .loop import Interrupted
     from .loop import train as run_train
@@ -109,11 +111,8 @@ def train(recipe: Recipe, resume: bool, overwrite: bool, words: Sequence[str]) -
         run_train(recipe, resume=resume, overwrite=overwrite)
     except Interrupted as stop:
         again = [word for word in words if word not in ("--resume", "--overwrite")]
-        print(
-            f"fewlabel: {stop} Continue with: {shlex.join(['fewlabel', 'train', *again, '--resume'])}", file=sys.stderr
-        )
-        return INTERRUPTED
-    return 0
+        command = shlex.join(["fewlabel", "train", *again, "--resume"])
+        raise KeyboardInterrupt(f"{stop} Continue with: {command}") from stop
 
 
 def evaluate(
@@ -128,6 +127,7 @@ def evaluate(
     """Say how often a trained model is right on labelled pictures."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from .checkpoint import RunDirectory
     from .data import load_test
@@ -142,12 +142,13 @@ def evaluate(
     counts = confusion(guess, images.labels, len(images.classes))
     table = Table("class", "images", "recognised")
     for name, row, right in zip(images.classes, counts.sum(1).tolist(), counts.diagonal().tolist(), strict=True):
-        table.add_row(name, str(row), f"{right / row:.1%}" if row else "")
+        table.add_row(Text(name), str(row), f"{right / row:.1%}" if row else "")
     console = Console()
     console.print(table)
     console.print(f"Accuracy: {accuracy(guess, images.labels):.2%} of {int(counts.sum())} images")
     if images.skipped:
-        console.print(f"{len(images.skipped)} pictures could not be read, beginning with {next(iter(images.skipped))}.")
+        first = next(iter(images.skipped))
+        console.print(f"{len(images.skipped)} pictures could not be read, beginning with {first}.", markup=False)
 
 
 def predict(
@@ -167,11 +168,13 @@ def predict(
     from .plan import choose_device
     from .predict import write_predictions
 
+    if not Path(output).absolute().parent.is_dir():
+        raise UserError(f"there is no folder {Path(output).absolute().parent} for --output.")
     network, model = RunDirectory(Path(run)).read_model(choose_device(device))
     if model["channels"] != 3:
         raise UserError(f"the model in {run} was trained on single-channel arrays and cannot label picture files.")
     images = read_unlabelled(Path(path), model["size"])
-    guesses = probabilities(network, images.pixels)
+    guesses = probabilities(network, images.pixels, title="Labelling")
     write_predictions(Path(output), images.names, guesses, model["classes"], images.skipped)
     print(f"{len(images)} pictures labelled, {len(images.skipped)} could not be read: {output}")
 
@@ -235,7 +238,7 @@ def with_parameters(command: Callable[..., Any], parameters: list[inspect.Parame
     return command
 
 
-def train_command(words: Sequence[str]) -> Callable[..., int]:
+def train_command(words: Sequence[str]) -> Callable[..., None]:
     """`train` with one option for each field of Recipe and for each setting of the method that `words` ask for."""
     from cyclopts import Group, Parameter
 
@@ -271,10 +274,10 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
             group = Group(f"Settings of {part}", sort_key=len(groups))
             options.append(option(key, parameter.annotation, parameter.default, f"--{full}", group))
 
-    def command(data: str, **values: Any) -> int:
+    def command(data: str, **values: Any) -> None:
         flags = {name: values.pop(name, False) for name in ("resume", "overwrite")}
         chosen = {settings[key]: values.pop(key) for key in list(values) if key in settings}
-        return train(Recipe(data=data, settings=chosen, **values), **flags, words=words)
+        train(Recipe(data=data, settings=chosen, **values), **flags, words=words)
 
     command.__doc__ = f"{summary(train)}\n\nThe settings of another method are shown by --method NAME --help."
     return with_parameters(command, options)

@@ -36,10 +36,10 @@ def demo_recipe(seed: int, out: str | None) -> Recipe:
     )
 
 
-def demo(seed: int = 0, out: str | None = None, quiet: bool = False) -> Demo:
+def demo(seed: int = 0, out: str | None = None, *, overwrite: bool = False, quiet: bool = False) -> Demo:
     dataset = load("digits")
     recipe = demo_recipe(seed, out)
-    run = train(recipe, dataset, overwrite=True, quiet=quiet)
+    run = train(recipe, dataset, overwrite=overwrite or out is None, quiet=quiet)
     assert run.accuracy is not None and run.floor is not None
     return Demo(run.floor, label_spreading(recipe, dataset), run.accuracy, run)
 

@@ -1,29 +1,31 @@
 """How good a classifier is."""
 
 import copy
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from .networks import Classifier, set_norm_momentum
+from .terminal import with_progress
 
 CHUNK = 512  # images at a time
 CALIBRATION = 1024  # images, at most
 
 
-def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
-
-
 @torch.inference_mode()
-def probabilities(network: Classifier, pixels: Tensor) -> Tensor:
-    """Class probabilities (N, classes) on the CPU, whatever mode the network is in."""
+def probabilities(network: Classifier, pixels: Tensor, positions: Tensor | None = None, title: str = "") -> Tensor:
+    """Class probabilities (N, classes) on the CPU, whatever mode the network is in.
+
+    Of all images, or of those at `positions`; some at a time, so that a memory-mapped set is never loaded as a whole.
+    With a `title` a bar shows how far it is.
+    """
     training, device = network.training, network.mean.device
     network.eval()
-    rows = [network.probabilities(pixels[part].to(device)).cpu() for part in chunks(len(pixels))]
+    parts = (torch.arange(len(pixels)) if positions is None else positions).split(CHUNK)
+    shown = with_progress(parts, len(parts), title) if title else parts
+    rows = [network.probabilities(pixels[part].to(device)).cpu() for part in shown]
     network.train(training)
-    return torch.cat(rows) if rows else torch.empty(0, network.head.out_features)
+    return torch.cat(rows)
 
 
 @torch.no_grad()

@@ -14,13 +14,15 @@ import numpy as np
 import torch
 
 from . import __version__
-from .checkpoint import RunDirectory, write_json
+from .checkpoint import RunDirectory
 from .data import Dataset, load
+from .errors import UserError
 from .evaluate import calibrated, probabilities
-from .methods import make_method
+from .files import write_json
+from .methods import full_settings
 from .networks import Classifier
-from .plan import Plan, fingerprint, make_plan
-from .predict import predict_positions, write_predictions
+from .plan import Plan, check_recipe, fingerprint, make_plan
+from .predict import write_predictions
 from .progress import Reporter
 from .recipe import Recipe
 from .report import write_report
@@ -31,7 +33,7 @@ SAVE_SECONDS = 60  # a killed run loses at most about this much
 LOGS_PER_EVALUATION = 10
 
 
-class Interrupted(Exception):
+class Interrupted(KeyboardInterrupt):
     """Ctrl-C: the run was saved and can be resumed."""
 
 
@@ -55,7 +57,9 @@ def train(
     quiet: bool = False,
 ) -> Run:
     """Train, evaluate, and write the run directory. The same recipe and machine give the same bits."""
-    make_method(recipe.method, **recipe.settings)  # a mistyped name should not wait for the data
+    recipe = check_recipe(recipe)
+    directory = RunDirectory(recipe.directory)
+    directory.refuse_occupied(resume=resume, overwrite=overwrite)
     if dataset is None:
         dataset = load(
             recipe.data, recipe.root, labels=recipe.labels, test=recipe.test, size=recipe.size, download=recipe.download
@@ -64,28 +68,26 @@ def train(
         torch.set_num_threads(recipe.threads)
     reporter = Reporter(quiet)
     plan = make_plan(recipe, dataset)
-    directory = RunDirectory(recipe.directory)
-    saved = directory.open(recipe, fingerprint(dataset.train), resume=resume, overwrite=overwrite)
+    data = fingerprint(dataset)
+    saved = directory.open(recipe, data, resume=resume)
     if saved:
-        positions = {name: i for i, name in enumerate(dataset.train.names)}
-        labelled = torch.tensor([positions[name] for name in directory.read_labels()])
-        plan = replace(plan, labelled=labelled, steps=saved["steps"])
-        if (saved["device"], saved["threads"]) != (str(plan.device), torch.get_num_threads()):
-            reporter.say(
-                f"Note: begun on {saved['device']} with {saved['threads']} threads; the last bits may differ now."
-            )
+        plan = saved_plan(plan, saved, directory.read_labels(), dataset)
+        if (saved["device"], saved["threads"], saved["versions"]) != surroundings(plan):
+            reporter.say("Note: the run was begun on another device, with other threads or versions; bits may differ.")
     else:
+        if resume:
+            reporter.say(f"There is no run in {directory.path} yet: a new one is started.")
         if recipe.minutes is not None:
-            plan = replace(plan, steps=steps_for(recipe.minutes, plan, dataset))
-        write_start(directory, plan, dataset)
+            plan = fit_into(recipe.minutes, plan, dataset)
+        write_start(directory, plan, dataset, data)
     introduce(reporter, plan, dataset)
 
-    fitted = fit(plan, dataset, directory, reporter, recipe.method)
+    fitted, history = fit(plan, dataset, directory, reporter, recipe.method)
     floor = None
     if floor_plan := floor_of(plan, dataset):
         (directory / "floor").mkdir(exist_ok=True)
-        floor = fit(floor_plan, dataset, RunDirectory(directory / "floor"), reporter, "labels only")
-    return finish(plan, dataset, directory, reporter, fitted, floor)
+        _, floor = fit(floor_plan, dataset, RunDirectory(directory / "floor"), reporter, "labels only")
+    return finish(plan, dataset, directory, reporter, fitted.teacher, history, floor)
 
 
 # ---- before the first step
@@ -98,44 +100,77 @@ def floor_of(plan: Plan, dataset: Dataset) -> Plan | None:
     return replace(plan, recipe=replace(plan.recipe, method=FLOOR, settings={}))
 
 
-def steps_for(minutes: float, plan: Plan, dataset: Dataset) -> int:
-    """How many steps fit into that time, the floor and the evaluations included."""
+def fit_into(minutes: float, plan: Plan, dataset: Dataset) -> Plan:
+    """As many steps as that time has room for, the floor and the evaluations included.
+
+    Where the evaluations alone would take more than a fifth of it, there are fewer of them.
+    """
     step_seconds = evaluation_seconds = 0.0
     for part in filter(None, (plan, floor_of(plan, dataset))):
         training = Training(part, dataset)
         times = []
         for index in range(8):
             began = time.perf_counter()
-            terms, _, _ = training.advance(index)
-            sum(terms.values()).item()  # type: ignore[union-attr]  # waits for the device
+            sum(training.advance(index).terms.values()).item()  # type: ignore[union-attr]  # waits for the device
             times.append(time.perf_counter() - began)
         step_seconds += float(np.median(times[2:]))
         if dataset.test is not None:
-            sample = dataset.test.pixels[:512]
             began = time.perf_counter()
-            probabilities(training.network, sample)
-            once = (time.perf_counter() - began) * len(dataset.test) / len(sample)
-            evaluation_seconds += 2 * once * plan.recipe.evaluations
-    return max(1, int((60 * minutes - evaluation_seconds) / step_seconds))
+            network = calibrated(training.network, dataset.train.pixels)
+            between = time.perf_counter()
+            sample = dataset.test.pixels[:512]
+            probabilities(network, sample)
+            looking = (time.perf_counter() - between) * len(dataset.test) / len(sample)
+            evaluation_seconds += 2 * (between - began + looking)
+    evaluations = plan.evaluations
+    if evaluation_seconds:
+        evaluations = max(1, min(evaluations, int(0.2 * 60 * minutes / evaluation_seconds)))
+    steps = int((60 * minutes - evaluations * evaluation_seconds) / step_seconds)
+    if steps < 1:
+        raise UserError(f"not one step fits into {minutes:g} minutes beside an evaluation: give more --minutes.")
+    return replace(plan, steps=steps, evaluations=evaluations)
 
 
-def write_start(directory: RunDirectory, plan: Plan, dataset: Dataset) -> None:
-    """recipe.json and labels.csv."""
+def surroundings(plan: Plan) -> tuple[str, int, dict[str, str]]:
+    """Where the bits of a run may depend on: device, threads, versions."""
+    versions = {"fewlabel": __version__, "torch": torch.__version__, "python": platform.python_version()}
+    return str(plan.device), torch.get_num_threads(), versions
+
+
+def write_start(directory: RunDirectory, plan: Plan, dataset: Dataset, data: str) -> None:
+    """labels.csv and recipe.json."""
     train = dataset.train
     directory.write_labels(
         [train.names[i] for i in plan.labelled], [train.classes[label] for label in train.labels[plan.labelled]]
     )
+    device, threads, versions = surroundings(plan)
     facts = {
         "recipe": plan.recipe.to_dict(),
         "steps": plan.steps,
+        "evaluations": plan.evaluations,
         "network": plan.network,
         "flip": plan.flip,
-        "data": fingerprint(train),
-        "device": str(plan.device),
-        "threads": torch.get_num_threads(),
-        "versions": {"fewlabel": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "precision": str(plan.precision).removeprefix("torch."),
+        "data": data,
+        "device": device,
+        "threads": threads,
+        "versions": versions,
     }
     write_json(directory / "recipe.json", facts)
+
+
+def saved_plan(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Dataset) -> Plan:
+    """The plan of a run that is continued: whatever was decided then stays so."""
+    positions = {name: i for i, name in enumerate(dataset.train.names)}
+    return replace(
+        plan,
+        labelled=torch.tensor([positions[name] for name in names]),
+        steps=saved["steps"],
+        evaluations=saved["evaluations"],
+        network=saved["network"],
+        flip=saved["flip"],
+        precision=getattr(torch, saved["precision"]),
+    )
 
 
 def introduce(reporter: Reporter, plan: Plan, dataset: Dataset) -> None:
@@ -152,42 +187,48 @@ def introduce(reporter: Reporter, plan: Plan, dataset: Dataset) -> None:
         reporter.say("No test images were given (--test), so no test accuracy is reported.")
     else:
         reporter.say(f"{len(test)} test images, never trained on.")
+    usual = full_settings(plan.recipe.method, {})
+    changed = [f"{key} {value}" for key, value in plan.recipe.settings.items() if value != usual[key]]
     device = f"{plan.device} ({torch.get_num_threads()} threads)" if plan.device.type == "cpu" else str(plan.device)
     reporter.say(
-        f"{plan.recipe.method} with {plan.network} on {device}, {plan.steps} steps, into {plan.recipe.directory}"
+        f"{plan.recipe.method}{' with ' + ', '.join(changed) if changed else ''}, {plan.network} on {device}, "
+        f"{plan.steps} steps, into {plan.recipe.directory}"
     )
 
 
 # ---- the loop
 
 
-def fit(plan: Plan, dataset: Dataset, directory: RunDirectory, reporter: Reporter, title: str) -> Training:
-    """Train to the last step, from wherever the directory's checkpoint is."""
+def fit(
+    plan: Plan, dataset: Dataset, directory: RunDirectory, reporter: Reporter, title: str
+) -> tuple[Training, list[dict[str, Any]]]:
+    """Train to the last step, from wherever the directory's checkpoint is; gives also the lines of metrics."""
     training = Training(plan, dataset)
     done, seconds = training.restore(directory)
+    if 0 < done < plan.steps:
+        reporter.say(f"{title}: continuing after step {done}.")
     reporter.start(title, directory.metrics, done, plan.steps, seconds)
     saved_at = time.monotonic()
     with interruptible() as interrupted:
         try:
             for index in range(done, plan.steps):
-                terms, records, images = training.advance(index)
-                training.meter.add(terms, records, training.truth)
-                reporter.tick(images)
-                evaluate_now = due(index, plan.steps, plan.recipe.evaluations)
-                if due(index, plan.steps, plan.recipe.evaluations * LOGS_PER_EVALUATION):
+                reporter.tick(training.advance(index).images)
+                evaluate_now = due(index, plan.steps, plan.evaluations)
+                log_now = due(index, plan.steps, plan.evaluations * LOGS_PER_EVALUATION)
+                save_now = evaluate_now or interrupted() or time.monotonic() - saved_at > SAVE_SECONDS
+                if log_now or save_now:
                     training.check(index, directory)
+                if log_now:
                     values = training.meter.read() | reporter.speed()
                     reporter.line(index + 1, values | (training.evaluate() if evaluate_now else {}))
-                if evaluate_now or interrupted() or time.monotonic() - saved_at > SAVE_SECONDS:
-                    training.check(index, directory)
+                if save_now:
                     training.save(directory, index + 1, reporter.seconds)
                     saved_at = time.monotonic()
-                if interrupted() and index + 1 < plan.steps:
-                    raise Interrupted(f"stopped at step {index + 1} of {plan.steps}; everything is saved.")
+                if interrupted():
+                    raise Interrupted(f"stopped after step {index + 1} of {plan.steps}; everything is saved.")
         finally:
             reporter.stop()
-    training.history = reporter.history
-    return training
+    return training, reporter.history
 
 
 def due(index: int, steps: int, times: int) -> bool:
@@ -222,12 +263,13 @@ def finish(
     dataset: Dataset,
     directory: RunDirectory,
     reporter: Reporter,
-    fitted: Training,
-    floor: Training | None,
+    averaged: Classifier,
+    history: list[dict[str, Any]],
+    floor: list[dict[str, Any]] | None,
 ) -> Run:
     """Write the model, the predictions and the report."""
     train = dataset.train
-    network = calibrated(fitted.teacher, train.pixels)
+    network = calibrated(averaged, train.pixels)
     description = {
         "network": plan.network,
         "channels": train.channels,
@@ -243,27 +285,18 @@ def finish(
     positions = hidden.nonzero().flatten()
     if not dataset.own:  # nobody needs the labels of a benchmark: some are enough for the report
         positions = positions[:: -(-len(positions) // 2000) or 1]
-    guesses = predict_positions(network, train.pixels, positions)
+    guesses = probabilities(network, train.pixels, positions, title="Labelling")
     if dataset.own:
         names = [train.names[i] for i in positions]
         write_predictions(directory.predictions, names, guesses, train.classes, train.skipped)
     test_guess = None if dataset.test is None else probabilities(network, dataset.test.pixels).argmax(1)
-    write_report(
-        directory.report,
-        plan,
-        dataset,
-        fitted.history,
-        floor.history if floor else None,
-        test_guess,
-        positions,
-        guesses,
-    )
-    final = fitted.history[-1].get("accuracy")
-    final_floor = floor.history[-1].get("accuracy") if floor else None
+    write_report(directory.report, plan, dataset, history, floor, test_guess, positions, guesses)
+    final = history[-1].get("accuracy")
+    final_floor = floor[-1].get("accuracy") if floor else None
     if final is not None:
         beside = "" if final_floor is None else f" (on the labels alone: {final_floor:.2%})"
         reporter.say(f"Test accuracy: {final:.2%}{beside}")
     if dataset.own:
         reporter.say(f"Predictions: {directory.predictions}")
     reporter.say(f"Report: {directory.report}")
-    return Run(directory.path, final, fitted.history, final_floor, network)
+    return Run(directory.path, final, history, final_floor, network)

@@ -1,14 +1,20 @@
 """Plan: a recipe with all that it left open decided."""
 
 import hashlib
-from dataclasses import dataclass
+import math
+import zlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .data import Dataset, Images, few_label_split
 from .data.images import UNLABELLED
+from .data.named import NAMED
 from .errors import UserError
+from .methods import full_settings, make_method
 from .networks import make_encoder
 from .recipe import Recipe
 
@@ -20,6 +26,7 @@ class Plan:
     recipe: Recipe
     labelled: Tensor  # positions of the labelled images
     steps: int
+    evaluations: int
     network: str
     flip: bool
     device: torch.device
@@ -28,16 +35,18 @@ class Plan:
 
 def make_plan(recipe: Recipe, dataset: Dataset) -> Plan:
     """Decide what the recipe left open, and refuse what cannot work."""
-    if recipe.steps is not None and recipe.minutes is not None:
-        raise UserError("give --steps or --minutes, not both.")
-    for name in ("batch", "mu", "evaluations", "steps", "minutes", "learning_rate"):
-        value = getattr(recipe, name)
-        if value is not None and value <= 0:
-            raise UserError(f"{name.replace('_', '-')} must be more than 0, not {value}.")
     labels = dataset.train.labels
+    if dataset.test is not None and not (dataset.test.labels != UNLABELLED).any():
+        raise UserError(f"the test images of {dataset.name} have no labels: nothing can be judged by them.")
     if recipe.labels_per_class is None:
         labelled = (labels != UNLABELLED).nonzero().flatten()
     else:
+        for name, count in zip(dataset.train.classes, class_counts(dataset.train), strict=True):
+            if count < recipe.labels_per_class:
+                raise UserError(
+                    f"class '{name}' of {dataset.name} has {count} labelled images, "
+                    f"{recipe.labels_per_class} per class were asked for."
+                )
         labelled = torch.from_numpy(few_label_split(labels, recipe.labels_per_class, recipe.seed))
     present = labels[labelled].unique()
     if len(present) == 0:
@@ -58,11 +67,42 @@ def make_plan(recipe: Recipe, dataset: Dataset) -> Plan:
         recipe=recipe,
         labelled=labelled,
         steps=recipe.steps or 2000,
+        evaluations=recipe.evaluations,
         network=network,
         flip=dataset.flip if recipe.flip is None else recipe.flip,
         device=device,
         precision=getattr(torch, recipe.precision or ("bfloat16" if device.type == "cuda" else "float32")),
     )
+
+
+def check_recipe(recipe: Recipe) -> Recipe:
+    """Refuse what cannot work with any data; gives the recipe with all settings of the method and with full paths."""
+    if recipe.steps is not None and recipe.minutes is not None:
+        raise UserError("give --steps or --minutes, not both.")
+    least = {"batch": 2, "mu": 1, "evaluations": 1, "steps": 1, "labels_per_class": 1, "threads": 1, "seed": 0}
+    for name, bound in least.items():
+        value = getattr(recipe, name)
+        if value is not None and value < bound:
+            raise UserError(f"{name.replace('_', '-')} must be at least {bound}, not {value}.")
+    for name in ("minutes", "learning_rate"):
+        value = getattr(recipe, name)
+        if value is not None and not 0 < value < math.inf:
+            raise UserError(f"{name.replace('_', '-')} must be more than 0, not {value}.")
+    if not recipe.weight_decay >= 0 or not 0 <= recipe.ema < 1:
+        raise UserError("weight-decay must be at least 0, and ema at least 0 and less than 1.")
+    make_method(recipe.method, **recipe.settings)
+    paths = {name: getattr(recipe, name) for name in ("data", "labels", "test")}
+    full: dict[str, Any] = {
+        name: str(Path(path).resolve())
+        for name, path in paths.items()
+        if path and path not in NAMED and Path(path).exists()
+    }
+    return replace(recipe, settings=full_settings(recipe.method, recipe.settings), **full)
+
+
+def class_counts(images: Images) -> list[int]:
+    known = images.labels[images.labels != UNLABELLED]
+    return known.bincount(minlength=len(images.classes)).tolist()
 
 
 def choose_device(name: str | None) -> torch.device:
@@ -84,9 +124,16 @@ def default_network(device: torch.device, size: int) -> str:
     return "wrn-10-1" if size <= 12 else "cnn"
 
 
-def fingerprint(images: Images) -> str:
-    """Changes when images are added, removed, renamed, resized or labelled differently."""
-    digest = hashlib.sha256(repr((tuple(images.pixels.shape), images.classes)).encode())
-    digest.update(images.labels.numpy().tobytes())
-    digest.update("\n".join(images.names).encode("utf-8", "surrogateescape"))
+def fingerprint(dataset: Dataset) -> str:
+    """Changes when images are changed, added, removed, renamed, resized or labelled differently."""
+    digest = hashlib.sha256()
+    for images in filter(None, (dataset.train, dataset.test)):
+        digest.update(repr((tuple(images.pixels.shape), images.classes, images.source)).encode())
+        digest.update(images.labels.numpy().tobytes())
+        digest.update("\n".join(images.names).encode("utf-8", "surrogateescape"))
+        if not images.source:  # pictures of a folder are known by the sizes and times of their files
+            checksum = 0
+            for part in images.pixels.split(4096):
+                checksum = zlib.crc32(part.contiguous().numpy(), checksum)
+            digest.update(checksum.to_bytes(4, "little"))
     return digest.hexdigest()

@@ -6,17 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from .checkpoint import write_csv
-from .data.decode import with_progress
-from .evaluate import chunks, probabilities
-from .networks import Classifier
-
-
-def predict_positions(network: Classifier, pixels: Tensor, positions: Tensor) -> Tensor:
-    """Class probabilities of the images at those positions; a memory-mapped set is never loaded as a whole."""
-    parts = list(chunks(len(positions)))
-    rows = [probabilities(network, pixels[positions[part]]) for part in with_progress(parts, len(parts), "Labelling")]
-    return torch.cat(rows) if rows else torch.empty(0, network.head.out_features)
+from .files import write_csv
 
 
 def write_predictions(

@@ -12,6 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 from torch import Tensor
 
+from .files import not_saved, write_atomically
+
 TIME_FIELDS = ("seconds", "images_per_second")  # of a line of metrics: all that two equal runs may differ in
 
 
@@ -84,13 +86,12 @@ class Reporter:
 
     def start(self, title: str, path: Path, done: int, total: int, seconds: float) -> None:
         """Begin (or continue) a run of `total` steps; metrics of steps after `done` are of a killed run and go."""
-        self._title, self._total, self._done = title, total, done
+        self._title, self._path, self._total, self._done, self._first = title, path, total, done, done
         self._earlier, self._began = seconds, time.monotonic()
         self._images, self._since = 0, self._began
         self.history = kept_lines(path, done)
         content = "".join(json.dumps(line) + "\n" for line in self.history)
-        path.write_text(content)
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 -- open for the whole run
+        write_atomically(path, content.encode())
         if self.live:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             self._bar = Bar(*columns, console=self.console)
@@ -118,19 +119,22 @@ class Reporter:
         self._images, self._since = 0, time.monotonic()
         line = {"step": step, **values, "seconds": round(self.seconds, 2)}
         self.history.append(line)
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        try:
+            with open(self._path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line, allow_nan=False) + "\n")
+        except OSError as error:
+            raise not_saved(self._path, error) from error
         if self._bar:
             self._bar.note = describe(line)
         elif "accuracy" in line or "evaluated" in line:
-            left = (time.monotonic() - self._began) / max(self._done, 1) * (self._total - self._done)
+            pace = (time.monotonic() - self._began) / max(self._done - self._first, 1)
+            left = pace * (self._total - self._done)
             self.say(f"{self._title}: step {step}/{self._total}, {describe(line)}, {left:.0f} s left")
 
     def stop(self) -> None:
         if self._bar:
             self._bar.stop()
             self._bar = None
-        self._file.close()
 
 
 def describe(line: dict[str, Any]) -> str:

@@ -61,5 +61,5 @@ class Recipe:
 
     @property
     def directory(self) -> Path:
-        name = Path(self.data).resolve().stem
+        name = Path(self.data).resolve().name.removesuffix(".npz")
         return Path(self.out) if self.out else Path("runs") / f"{name}-{self.method}-{self.seed}"

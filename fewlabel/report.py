@@ -3,6 +3,7 @@
 import base64
 import io
 import statistics
+import warnings
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
@@ -15,9 +16,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 from torch import Tensor
 
-from .checkpoint import write_atomically
 from .data import Dataset
 from .evaluate import confusion
+from .files import write_atomically
 from .plan import Plan
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"  # told apart by colour-blind readers too
@@ -174,7 +175,7 @@ def confusion_matrix(dataset: Dataset, guess: Tensor | None) -> str:
         axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
         name_ticks(axes, classes)
         if len(classes) <= SHOWN_CLASSES:
-            axes.set_yticks(range(len(classes)), [shorten(name) for name in classes])
+            axes.set_yticks(range(len(classes)), [shorten(name) for name in classes], parse_math=False)
         if len(classes) <= 12:
             for i, j in np.ndindex(counts.shape):
                 if counts[i, j]:
@@ -247,7 +248,9 @@ def chart(draw: Callable[[Axes], None], alt: str, inches: tuple[float, float] = 
     axes.spines[["top", "right"]].set_visible(False)
     draw(axes)
     buffer = io.BytesIO()
-    drawing.savefig(buffer, format="png", dpi=144)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a letter that the font lacks is drawn as a box
+        drawing.savefig(buffer, format="png", dpi=144)
     return f'<img alt="{escape(alt)}" width="{inches[0] * 96:.0f}" src="{data_address(buffer.getvalue())}">'
 
 
@@ -269,7 +272,8 @@ def name_ticks(axes: Axes, classes: Sequence[str]) -> None:
         axes.set_xlabel("class")
         return
     slanted = sum(len(shorten(name)) + 2 for name in classes) > 40
-    axes.set_xticks(range(len(classes)), [shorten(name) for name in classes], rotation=60 if slanted else 0)
+    names = [shorten(name) for name in classes]
+    axes.set_xticks(range(len(classes)), names, rotation=60 if slanted else 0, parse_math=False)
 
 
 def shorten(name: str) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +22,17 @@ from .randomness import seed_of
 from .recipe import Recipe
 
 
+class Taken(NamedTuple):
+    """What one step came to."""
+
+    terms: dict[str, Tensor]  # of the loss
+    records: dict[str, Tensor]  # what the method told of its guesses
+    truth: Tensor  # the hidden labels of the unlabelled batch, -1 where there is none
+    images: int  # that went through the network
+
+
 class Training:
     """A network, a method, their averages and an optimiser: `advance` takes one step."""
-
-    history: list[dict[str, Any]]  # set after the last step
-    truth: Tensor  # hidden labels of the unlabelled batch of the latest step
 
     def __init__(self, plan: Plan, dataset: Dataset) -> None:
         recipe = plan.recipe
@@ -63,18 +69,18 @@ class Training:
         self.model = nn.ModuleDict({"network": network, "method": method}).to(plan.device)
         self.network: Classifier = network
         self.method: Method = method
-        self.forward = torch.compile(network) if recipe.compile else network
+        self.compiled = torch.compile(network) if recipe.compile else network
         self.ema = EMA(self.model, recipe.ema)
         self.teacher: Classifier = self.ema.module["network"]  # type: ignore[index]
         self.optimiser = make_optimiser(self.model, recipe)
         self.scaler = torch.amp.GradScaler(plan.device.type, enabled=plan.precision == torch.float16)
         self.meter = Meter(len(dataset.train.classes), plan.device)
 
-    def advance(self, index: int) -> tuple[dict[str, Tensor], dict[str, Tensor], int]:
+    def advance(self, index: int) -> Taken:
         """One step: views, one forward pass, the method's terms, one backward pass, one update."""
         plan, recipe = self.plan, self.plan.recipe
         self.model.train()
-        set_norm_momentum(self.model, index, plan.steps)
+        settled = set_norm_momentum(self.model, index, plan.steps)
         for group in self.optimiser.param_groups:
             group["lr"] = recipe.learning_rate * math.cos(7 * math.pi * index / (16 * plan.steps))
         step = Step(
@@ -90,7 +96,8 @@ class Training:
         )
         with torch.autocast(plan.device.type, plan.precision, enabled=plan.precision != torch.float32):
             inputs = self.method.inputs(step)
-            outputs, rows = look(self.forward, inputs)
+            # A compiled network is compiled anew for every momentum: it waits until that stays the same.
+            outputs, rows = look(self.compiled if settled else self.network, inputs)
         terms = self.method.loss(step, outputs)  # outside, in float32
         loss = torch.stack(list(terms.values())).sum()
         self.optimiser.zero_grad()
@@ -98,8 +105,10 @@ class Training:
         self.scaler.step(self.optimiser)
         self.scaler.update()
         self.ema.update(index)
-        self.truth = self.hidden_labels[step.unlabelled_index].to(plan.device)
-        return terms, step.records, rows + step.images_seen
+        truth = self.hidden_labels[step.unlabelled_index].to(plan.device)
+        taken = Taken(terms, step.records, truth, rows + step.images_seen)
+        self.meter.add(taken.terms, taken.records, taken.truth)
+        return taken
 
     def evaluate(self) -> dict[str, Any]:
         """Accuracy on the test images of the averaged weights and, beside it, of the raw ones."""
@@ -116,11 +125,12 @@ class Training:
         if not (finite and self.meter.finite()):
             raise UserError(
                 f"the loss is no number any more at step {index + 1}: try a lower --learning-rate; "
-                f"the last good checkpoint is kept in {directory.path}."
+                f"the last good checkpoint, if there was one, is kept in {directory.path}."
             )
 
     def save(self, directory: RunDirectory, done: int, seconds: float) -> None:
-        directory.save(self.tensors(), {"step": done, "seconds": seconds, "scaler": self.scaler.state_dict()})
+        facts = {"step": done, "seconds": seconds, "scaler": self.scaler.state_dict(), "meter": list(self.meter.sums)}
+        directory.save(self.tensors(), facts)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything a resumed run needs, under flat names."""
@@ -153,7 +163,8 @@ class Training:
         for i, buffer in parts["momentum"].items():
             parameter = parameters[int(i)]
             self.optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(buffer)
-        self.meter.sums = {name: value.to(self.plan.device) for name, value in parts["meter"].items()}
+        # In the order in which they were first added, on which the last bit of their sum depends.
+        self.meter.sums = {name: parts["meter"][name].to(self.plan.device) for name in facts["meter"]}
         if facts["scaler"]:
             self.scaler.load_state_dict(facts["scaler"])
         return facts["step"], facts["seconds"]

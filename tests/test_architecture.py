@@ -7,10 +7,11 @@ import pytest
 
 import fewlabel
 from fewlabel import METHODS
+from fewlabel.methods import ALIASES, TERMS
 
 PACKAGE = Path(fewlabel.__file__).parent
 LAYERS = [
-    {"errors", "recipe", "losses", "ema", "randomness", "data", "augment", "networks"},
+    {"errors", "files", "terminal", "recipe", "losses", "ema", "randomness", "data", "augment", "networks"},
     {"methods"},
     {"plan", "evaluate", "checkpoint", "progress", "predict", "report", "training", "loop"},
     {"demo"},
@@ -19,7 +20,9 @@ LAYERS = [
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 # Within the lowest layer: who may know whom.
 LOWEST = {
-    "data": {"errors", "randomness"},
+    "data": {"errors", "randomness", "terminal"},
+    "files": {"errors"},
+    "terminal": set(),
     "augment": set(),
     "networks": {"errors", "randomness"},
     "losses": set(),
@@ -71,7 +74,7 @@ def test_the_loop_names_no_method(name: str) -> None:
     """But for the floor, which is `supervised` by definition."""
     tree = ast.parse((PACKAGE / name).read_text())
     strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    assert not strings & (set(METHODS) - {"supervised"})
+    assert not strings & ({*METHODS, *TERMS, *ALIASES} - {"supervised"})
 
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "methods").glob("*.py")), ids=lambda path: path.name)

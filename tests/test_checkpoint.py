@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from fewlabel import Recipe, UserError
-from fewlabel.checkpoint import RunDirectory, read_checkpoint, write_atomically
+from fewlabel.checkpoint import RunDirectory, read_checkpoint
+from fewlabel.files import write_atomically
 from fewlabel.networks import make_classifier
 
 CPU = torch.device("cpu")
@@ -128,27 +129,66 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
         RunDirectory(tmp_path).read_model(CPU)
 
 
+def write_run(path: Path, recipe: Recipe) -> None:
+    path.mkdir()
+    (path / "recipe.json").write_text(json.dumps({"recipe": recipe.to_dict(), "data": "data", "steps": 1}))
+    (path / "labels.csv").write_text("file,label\n")
+
+
 def test_opening(tmp_path: Path) -> None:
     recipe, path = Recipe(seed=1), tmp_path / "run"
     directory = RunDirectory(path)
-    assert directory.open(recipe, "data", resume=False, overwrite=False) is None
-    (path / "recipe.json").write_text(json.dumps({"recipe": recipe.to_dict(), "data": "data"}))
+    directory.refuse_occupied(resume=False, overwrite=False)
+    assert not path.exists()
+    write_run(path, recipe)
     with pytest.raises(UserError, match=r"already holds a run.*--resume.*--overwrite"):
-        directory.open(recipe, "data", resume=False, overwrite=False)
-    assert directory.open(recipe, "data", resume=True, overwrite=False) is not None
+        directory.refuse_occupied(resume=False, overwrite=False)
+    with pytest.raises(UserError, match="not both"):
+        directory.refuse_occupied(resume=True, overwrite=True)
+    directory.refuse_occupied(resume=True, overwrite=False)
+    assert directory.open(recipe, "data", resume=True) is not None
     moved = Recipe(seed=1, device="cpu", threads=1, out="elsewhere", root="elsewhere")
-    assert directory.open(moved, "data", resume=True, overwrite=False) is not None
+    assert directory.open(moved, "data", resume=True) is not None
     with pytest.raises(UserError, match="another batch, seed"):
-        directory.open(Recipe(seed=2, batch=8), "data", resume=True, overwrite=False)
+        directory.open(Recipe(seed=2, batch=8), "data", resume=True)
     with pytest.raises(UserError, match="images have changed"):
-        directory.open(recipe, "other data", resume=True, overwrite=False)
-    assert directory.open(Recipe(seed=2), "data", resume=False, overwrite=True) is None
-    assert list(path.iterdir()) == []
+        directory.open(recipe, "other data", resume=True)
 
 
-def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
+def test_overwriting_touches_only_what_a_run_writes(tmp_path: Path) -> None:
+    recipe, path = Recipe(seed=1), tmp_path / "run"
+    write_run(path, recipe)
+    (path / "floor").mkdir()
+    (path / ".report.html.partial").write_text("")
+    (path / "notes.txt").write_text("mine")
+    directory = RunDirectory(path)
+    directory.refuse_occupied(resume=False, overwrite=True)
+    assert directory.open(Recipe(seed=2), "data", resume=False) is None
+    assert [entry.name for entry in path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("flags", [(False, False), (False, True), (True, False)])
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path, flags: tuple[bool, bool]) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    for overwrite in (False, True):
-        with pytest.raises(UserError, match="not empty and holds no run"):
-            RunDirectory(tmp_path).open(Recipe(), "data", resume=False, overwrite=overwrite)
+    directory = RunDirectory(tmp_path)
+    with pytest.raises(UserError, match="not empty and holds no run"):
+        directory.refuse_occupied(resume=flags[0], overwrite=flags[1])
+    (tmp_path / "recipe.json").write_text('{"sugar": 200}')
+    with pytest.raises(UserError, match="is not that of a run"):
+        directory.refuse_occupied(resume=flags[0], overwrite=flags[1])
     assert (tmp_path / "thesis.tex").exists()
+
+
+def test_a_run_killed_before_its_recipe_was_written(tmp_path: Path) -> None:
+    """Only leftovers of a run are there: a new one may start."""
+    (tmp_path / "labels.csv").write_text("file,label\n")
+    (tmp_path / ".recipe.json.partial").write_text("{")
+    directory = RunDirectory(tmp_path)
+    directory.refuse_occupied(resume=False, overwrite=False)
+    assert directory.open(Recipe(), "data", resume=True) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_whose_split_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="gone or damaged"):
+        RunDirectory(tmp_path).read_labels()

@@ -106,7 +106,10 @@ def test_method_settings(tmp_path: Path) -> None:
     ]
     assert main(words) == 0
     settings = json.loads((tmp_path / "r" / "recipe.json").read_text())["recipe"]["settings"]
-    assert settings == {"fixmatch.threshold": 0.5, "icl.reading": "authors", "fixmatch.align": True}
+    assert settings["fixmatch.threshold"] == 0.5
+    assert settings["icl.reading"] == "authors"
+    assert settings["fixmatch.align"] is True
+    assert settings["icl.weight"] == 0.5  # the defaults are saved as well
 
 
 def test_help_version_and_mistakes_do_not_import_torch() -> None:

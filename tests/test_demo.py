@@ -16,16 +16,25 @@ def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     full = demo_recipe
 
     def short(seed: int, out: str | None) -> object:
-        return replace(full(seed, out), steps=30)
+        return replace(full(seed, out), steps=8)
 
     monkeypatch.setattr(fewlabel.demo, "demo_recipe", short)
     out = tmp_path / "run"
-    for _ in range(2):  # a second demo replaces the first
-        assert main(["demo", "--out", str(out)]) == 0
+    assert main(["demo", "--out", str(out)]) == 0
     text = capsys.readouterr().out
-    for words in ("the labels alone", "LabelSpreading", "ICL-SSL (fewlabel)", str(out / "report.html")):
+    for words in (
+        "the labels alone",
+        "LabelSpreading",
+        "ICL-SSL with distribution alignment",
+        str(out / "report.html"),
+    ):
         assert words in text
     assert (out / "report.html").exists()
+    assert main(["demo", "--out", str(out)]) == 2  # a run is not replaced unasked
+    assert main(["demo", "--out", str(out), "--overwrite"]) == 0
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert main(["demo"]) == 0  # its own place is
 
 
 def test_label_spreading_is_scikit_learns() -> None:

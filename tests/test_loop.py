@@ -1,5 +1,6 @@
 """Whole runs: repeatable, killed and resumed to the same bits, stopped, spoilt."""
 
+import itertools
 import json
 import math
 import resource
@@ -17,8 +18,8 @@ import torch
 
 from fewlabel import Recipe, Run, UserError, load, train
 from fewlabel.checkpoint import read_checkpoint
-from fewlabel.data import Dataset
-from fewlabel.loop import due
+from fewlabel.data import Dataset, Images
+from fewlabel.loop import Interrupted, due
 from fewlabel.progress import TIME_FIELDS
 from fewlabel.training import Training
 from tests.commands import ENVIRONMENT, fewlabel, start
@@ -155,7 +156,7 @@ def test_a_saved_recipe_repeats_the_run(digits: Dataset, tmp_path: Path) -> None
     first = train(tiny(tmp_path / "a", settings={"icl.weight": 0.25}), digits, quiet=True)
     saved = json.loads((tmp_path / "a" / "recipe.json").read_text())["recipe"]
     again = train(replace(Recipe(**saved), out=str(tmp_path / "b")), quiet=True)
-    assert (first.directory / "model.safetensors").read_bytes() == (again.directory / "model.safetensors").read_bytes()
+    assert_same_weights(first, again)
 
 
 def test_run(digits: Dataset, tmp_path: Path) -> None:
@@ -206,21 +207,109 @@ def test_half_precision(digits: Dataset, tmp_path: Path, precision: str) -> None
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # torch.compile deprecates parts of torch itself
 def test_compiled_network(digits: Dataset, tmp_path: Path) -> None:
-    plain, compiled = (train(tiny(tmp_path / str(c), compile=c), digits, quiet=True) for c in (False, True))
+    plain, compiled = (train(tiny(tmp_path / str(c), compile=c, steps=14), digits, quiet=True) for c in (False, True))
+    assert 1 <= torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 2  # not one for every momentum
     assert compiled.history[-1]["loss"]["total"] == pytest.approx(plain.history[-1]["loss"]["total"], rel=1e-2)
 
 
-def test_minutes_fix_the_number_of_steps(digits: Dataset, tmp_path: Path) -> None:
-    recipe = tiny(tmp_path / "run", steps=None, minutes=0.02)
-    first = train(recipe, digits, quiet=True)
-    steps = json.loads((tmp_path / "run" / "recipe.json").read_text())["steps"]
-    assert first.history[-1]["step"] == steps
-    again = train(recipe, digits, resume=True, quiet=True)  # finished: nothing is timed or trained again
-    assert again.history == first.history
-    repeated = train(replace(recipe, minutes=None, steps=steps, out=str(tmp_path / "b")), digits, quiet=True)
-    assert (repeated.directory / "model.safetensors").read_bytes() == (
-        first.directory / "model.safetensors"
-    ).read_bytes()
+def test_minutes_fix_the_number_of_steps(digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that ticks 10 ms at every look: a step takes 10 ms, an evaluation 2 x (10 + 10) ms."""
+    ticks = itertools.count()
+    monkeypatch.setattr("fewlabel.loop.time.perf_counter", lambda: 0.01 * next(ticks))
+    recipe = tiny(tmp_path / "run", steps=None, minutes=0.5 / 60)
+    first = train(recipe, replace(digits, test=slice_of(digits, 512)), quiet=True)
+    facts = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    assert facts["evaluations"] == 2
+    assert facts["steps"] == (0.5 - 2 * 0.04) / 0.01
+    assert first.history[-1]["step"] == facts["steps"]
+    again = train(recipe, replace(digits, test=slice_of(digits, 512)), resume=True, quiet=True)
+    assert again.history == first.history  # finished: nothing is timed or trained again
+    fixed = replace(recipe, minutes=None, steps=facts["steps"], out=str(tmp_path / "b"))
+    repeated = train(fixed, replace(digits, test=slice_of(digits, 512)), quiet=True)
+    assert_same_weights(repeated, first)
+
+
+def test_minutes_leave_room_for_training_and_too_few_are_refused(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr("fewlabel.loop.time.perf_counter", lambda: 0.01 * next(ticks))
+    train(tiny(tmp_path / "a", steps=None, minutes=0.5 / 60, evaluations=50), digits, quiet=True)
+    assert json.loads((tmp_path / "a" / "recipe.json").read_text())["evaluations"] == 2  # a fifth of the time
+    with pytest.raises(UserError, match="give more --minutes"):
+        train(tiny(tmp_path / "b", steps=None, minutes=0.01 / 60), digits, quiet=True)
+
+
+def slice_of(digits: Dataset, count: int) -> Images:
+    """So many images to be judged by, which the clock of these tests counts as one look."""
+    train = digits.train
+    return Images(train.pixels[:count], train.labels[:count], train.classes, train.names[:count])
+
+
+def assert_same_weights(first: Run, second: Run) -> None:
+    contents = [(run.directory / "model.safetensors").read_bytes() for run in (first, second)]
+    assert contents[0] == contents[1]
+
+
+def test_stopped_in_the_middle_of_a_line_of_metrics(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checkpoints between lines of metrics: sums that are half-way are saved, in their order."""
+    recipe = tiny(tmp_path / "whole", steps=30, evaluations=1, settings={"fixmatch.threshold": 0.2})
+    whole = train(recipe, digits, quiet=True)
+    recipe = replace(recipe, out=str(tmp_path / "parts"))
+    advance = Training.advance
+
+    def stop_at(last: int) -> None:
+        def stopping(self: Training, index: int) -> Any:
+            taken = advance(self, index)
+            if index == last:
+                signal.raise_signal(signal.SIGINT)
+            return taken
+
+        monkeypatch.setattr(Training, "advance", stopping)
+
+    for last in (3, 4, 13, 22):
+        stop_at(last)
+        with pytest.raises(Interrupted, match=f"stopped after step {last + 1} of 30"):
+            train(recipe, digits, resume=True, quiet=True)
+    stop_at(-1)
+    parts = train(recipe, digits, resume=True, quiet=True)
+    assert_same_weights(whole, parts)
+    assert json.dumps(metrics(whole.directory)) == json.dumps(metrics(parts.directory))  # order of keys included
+
+
+def test_saves_by_the_clock(digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved: list[int] = []
+    monkeypatch.setattr("fewlabel.loop.SAVE_SECONDS", 0)
+    monkeypatch.setattr(Training, "save", lambda self, directory, done, seconds: saved.append(done))
+    train(tiny(tmp_path / "run"), digits, quiet=True)
+    assert saved == list(range(1, 13))
+
+
+def test_what_was_decided_at_the_start_stays(digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the run went on on another device, where another network would be taken by default."""
+    recipe = tiny(tmp_path / "run", network=None)
+    train(recipe, digits, quiet=True)
+    monkeypatch.setattr("fewlabel.plan.default_network", lambda device, size: "cnn")
+    run = train(recipe, digits, resume=True, quiet=True)
+    assert json.loads((run.directory / "model.json").read_text())["network"] == "wrn-10-1"
+
+
+def test_changed_images_are_refused(digits: Dataset, tmp_path: Path) -> None:
+    recipe = tiny(tmp_path / "run")
+    train(recipe, digits, quiet=True)
+    repainted = digits.train.pixels.clone()
+    repainted[5] = 255 - repainted[5]
+    with pytest.raises(UserError, match="images have changed"):
+        train(recipe, replace(digits, train=replace(digits.train, pixels=repainted)), resume=True, quiet=True)
+
+
+def test_settings_that_are_not_the_usual_ones_are_said(
+    digits: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tiny(tmp_path / "run", settings={"fixmatch.align": True}), digits)
+    assert "icl-ssl with fixmatch.align True, cnn on" in capsys.readouterr().out
 
 
 def test_the_split_of_a_resumed_run_is_the_one_it_wrote(digits: Dataset, tmp_path: Path) -> None:
@@ -247,14 +336,14 @@ def test_without_a_test_set(digits: Dataset, tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"batch": 0}, "batch must be more than 0"),
-        ({"steps": -1}, "steps must be more than 0"),
+        ({"batch": 0}, "batch must be at least 2"),
+        ({"steps": -1}, "steps must be at least 1"),
         ({"minutes": 1.0}, "--steps or --minutes, not both"),
         ({"network": "vgg"}, "unknown network 'vgg'"),
         ({"device": "quantum"}, "device 'quantum' cannot be used here"),
         ({"method": "fixmach"}, "did you mean fixmatch"),
         ({"settings": {"icl.wieght": 1}}, "did you mean icl.weight"),
-        ({"labels_per_class": 1000}, "1000 per class were asked for"),
+        ({"labels_per_class": 1000}, "class '0' of digits has .* 1000 per class were asked for"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_written(
@@ -283,7 +372,7 @@ def test_disk_full(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "could not save" in done.stderr
-    assert "free some space and continue with --resume" in done.stderr
+    assert "free some space, then give the command again, with --resume" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list((tmp_path / "run").glob(".*partial"))
 

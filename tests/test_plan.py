@@ -1,12 +1,13 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from fewlabel import Recipe, UserError, load
 from fewlabel.data import Dataset
-from fewlabel.plan import default_network, fingerprint, make_plan
+from fewlabel.plan import check_recipe, default_network, fingerprint, make_plan
 
 
 @pytest.fixture(scope="module")
@@ -42,18 +43,65 @@ def test_a_class_without_a_label(digits: Dataset) -> None:
 
 def test_fingerprint_notices_changes(digits: Dataset) -> None:
     train = digits.train
-    relabelled = train.labels.clone()
+    relabelled, repainted = train.labels.clone(), train.pixels.clone()
     relabelled[0] = (relabelled[0] + 1) % 10
-    prints = [
-        fingerprint(train),
-        fingerprint(replace(train, labels=relabelled)),
-        fingerprint(replace(train, names=["other", *train.names[1:]])),
-        fingerprint(replace(train, pixels=train.pixels[:, :, :4])),
+    repainted[-1, 0, 0, 0] += 1
+    changed = [
+        replace(digits, train=replace(train, labels=relabelled)),
+        replace(digits, train=replace(train, pixels=repainted)),
+        replace(digits, train=replace(train, names=["other", *train.names[1:]])),
+        replace(digits, train=replace(train, pixels=train.pixels[:, :, :4])),
+        replace(digits, train=replace(train, source="a folder")),
+        replace(digits, test=None),
     ]
-    assert len(set(prints)) == 4
-    assert fingerprint(load("digits").train) == prints[0]
+    prints = {fingerprint(dataset) for dataset in (digits, *changed)}
+    assert len(prints) == 7
+    assert fingerprint(load("digits")) == fingerprint(digits)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch": 1}, "batch must be at least 2"),
+        ({"steps": 0}, "steps must be at least 1"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"threads": 0}, "threads must be at least 1"),
+        ({"minutes": float("nan")}, "minutes must be more than 0"),
+        ({"learning_rate": float("nan")}, "learning-rate must be more than 0"),
+        ({"weight_decay": -1.0}, "weight-decay must be at least 0"),
+        ({"ema": 1.0}, "less than 1"),
+        ({"steps": 1, "minutes": 1.0}, "not both"),
+        ({"settings": {"icl.beta": 0}}, "icl.beta must be more than 0"),
+        ({"settings": {"icl.weight": -1}}, "icl.weight must be a number of at least 0"),
+    ],
+)
+def test_recipes_that_cannot_work(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        check_recipe(Recipe(**changes))
+
+
+def test_a_checked_recipe_has_every_setting_and_full_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that photos and photos/, or a default that was spelled out, are the same run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "labels.csv").touch()
+    first = check_recipe(Recipe(data="photos", labels="labels.csv"))
+    again = check_recipe(Recipe(data="./photos/", labels=str(tmp_path / "labels.csv"), settings={"icl.weight": 0.5}))
+    assert first == again
+    assert first.settings["fixmatch.threshold"] == 0.95
+    assert check_recipe(first) == first
+    assert check_recipe(Recipe(data="mnist")).data == "mnist"
+
+
+def test_test_images_without_labels(digits: Dataset) -> None:
+    assert digits.test is not None
+    blank = replace(digits.test, labels=torch.full_like(digits.test.labels, -1))
+    with pytest.raises(UserError, match="have no labels"):
+        make_plan(Recipe(labels_per_class=2), replace(digits, test=blank))
 
 
 def test_default_directory() -> None:
     assert Recipe(data="photos/", seed=3).directory == Path("runs/photos-icl-ssl-3")
+    assert Recipe(data="photos.v2").directory == Path("runs/photos.v2-icl-ssl-0")
+    assert Recipe(data="some/arrays.npz").directory == Path("runs/arrays-icl-ssl-0")
     assert Recipe(out="here").directory == Path("here")

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import tempfile
 import warnings
 from collections import deque
@@ -16,11 +15,10 @@ from typing import TypeVar
 import numpy as np
 import torch
 from PIL import Image, ImageOps
-from rich.console import Console
-from rich.progress import track
 from torch import Tensor
 
 from ..errors import UserError
+from ..terminal import with_progress
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 CHANNELS = 3
@@ -82,13 +80,13 @@ def default_size(paths: Sequence[Path]) -> int:
     return 32 if sides and np.median(sides) <= 48 else 64
 
 
-def decode_all(folder: Path, files: Sequence[str], size: int) -> tuple[Tensor, list[int], dict[str, str]]:
+def decode_all(folder: Path, files: Sequence[str], size: int, key: str) -> tuple[Tensor, list[int], dict[str, str]]:
     """Pixels (N, 3, size, size), which of `files` they are, and why the others could not be read.
 
     The pixels are a memory-mapped file in the cache, so memory stays flat however many pictures there are. The cache
-    is keyed by names, sizes and times of the files; a second call is immediate.
+    is found by `key`, which stands for names, sizes and times of the files; a second call is immediate.
     """
-    place = cache_folder() / cache_key(folder, files, size)
+    place = cache_folder() / key
     if not (place / "index.json").exists():
         fill_cache(place, folder, files, size)
     index = json.loads((place / "index.json").read_text())
@@ -160,8 +158,3 @@ def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
-
-
-def with_progress(items: Iterable[Item], total: int, title: str) -> Iterable[Item]:
-    """A bar on the terminal for what takes long; nothing elsewhere."""
-    return track(items, title, total, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 import torch
 
 from ..errors import UserError
-from .decode import SUFFIXES, decode_all, default_size
+from .decode import SUFFIXES, cache_key, decode_all, default_size
 from .images import UNLABELLED, Dataset, Images
 
 NO_CLASS = ("unlabelled", "unlabeled")  # subfolders of these names hold pictures of no known class
@@ -107,8 +107,9 @@ def read_labels(path: Path, folder: Path, files: Sequence[str]) -> dict[str, str
 def read_pictures(
     folder: Path, files: Sequence[str], classes_of: dict[str, str], classes: Sequence[str], size: int
 ) -> Images:
-    pixels, rows, skipped = decode_all(folder, files, size)
+    key = cache_key(folder, files, size)
+    pixels, rows, skipped = decode_all(folder, files, size, key)
     number = {name: i for i, name in enumerate(classes)} | {"": UNLABELLED}
     names = [files[row] for row in rows]
     labels = torch.tensor([number[classes_of.get(name, "")] for name in names])
-    return Images(pixels, labels, tuple(classes), names, skipped)
+    return Images(pixels, labels, tuple(classes), names, skipped, source=key)

@@ -18,6 +18,7 @@ class Images:
     classes: tuple[str, ...]
     names: Sequence[str]  # file names, or positions where a set has none
     skipped: dict[str, str] = field(default_factory=dict)  # unreadable file -> reason
+    source: str = ""  # of pictures of a folder: changes when a file does
 
     def __post_init__(self) -> None:
         assert self.pixels.dtype == torch.uint8 and self.pixels.ndim == 4, "pixels are uint8 (N, C, H, W)"

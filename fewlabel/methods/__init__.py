@@ -20,6 +20,7 @@ __all__ = [
     "Problem",
     "Step",
     "Term",
+    "full_settings",
     "make_method",
     "parts_of",
     "settings_of",
@@ -68,16 +69,23 @@ def check(name: str, value: Any, setting: inspect.Parameter) -> Any:
     kind = get_args(setting.annotation)[0]
     if get_origin(kind) is Literal and value not in get_args(kind):
         raise unknown(f"value of {name}", str(value), get_args(kind))
-    if kind in (int, float) and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise UserError(f"{name} must be a number, not {value!r}.")
+    if kind in (int, float) and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
+        raise UserError(f"{name} must be a number of at least 0, not {value!r}.")
     return value
 
 
-def make_method(name: str, **settings: Any) -> Method:
-    """A method from its name and settings, each spelled with its part: `make_method("icl-ssl", **{"icl.weight": 1})`.
+def full_settings(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Every setting of a method under its full name: the given ones and the defaults of the others."""
+    chosen = chosen_settings(name, settings)
+    return {
+        f"{part}.{setting}": chosen[part].get(setting, parameter.default)
+        for part, kind in parts_of(name).items()
+        for setting, parameter in settings_of(kind).items()
+    }
 
-    The part may be left out where only one has a setting of that name: `make_method("fixmatch", threshold=0.9)`.
-    """
+
+def chosen_settings(name: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The given settings, sorted by the part they belong to."""
     parts = parts_of(name)
     valid = {f"{part}.{setting}": (part, setting) for part, kind in parts.items() for setting in settings_of(kind)}
     chosen: dict[str, dict[str, Any]] = {part: {} for part in parts}
@@ -89,5 +97,14 @@ def make_method(name: str, **settings: Any) -> Method:
             raise UserError(f"setting '{key}' of {name} is ambiguous: write {' or '.join(owners)}.")
         part, setting = valid[owners[0]]
         chosen[part][setting] = check(owners[0], value, settings_of(parts[part])[setting])
-    made = {part: kind(**chosen[part]) for part, kind in parts.items()}
+    return chosen
+
+
+def make_method(name: str, **settings: Any) -> Method:
+    """A method from its name and settings, each spelled with its part: `make_method("icl-ssl", **{"icl.weight": 1})`.
+
+    The part may be left out where only one has a setting of that name: `make_method("fixmatch", threshold=0.9)`.
+    """
+    chosen = chosen_settings(name, settings)
+    made = {part: kind(**chosen[part]) for part, kind in parts_of(name).items()}
     return next(iter(made.values())) if len(made) == 1 else Combine(**made)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import randomness
+from ..errors import UserError
 from ..losses import interpolation_contrast
 from .method import Outputs, Step, Term
 
@@ -38,6 +39,8 @@ class ICL(Term):
         ] = "all",
     ) -> None:
         super().__init__()
+        if temperature <= 0 or beta <= 0:
+            raise UserError("icl.temperature and icl.beta must be more than 0.")
         self.weight, self.temperature, self.beta = weight, temperature, beta
         self.reading, self.negatives = reading, negatives
 

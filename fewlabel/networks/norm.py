@@ -8,17 +8,22 @@ from torch import nn
 BatchNorm = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
-def set_norm_momentum(module: nn.Module, step: int, steps: int | None) -> None:
+def set_norm_momentum(module: nn.Module, step: int, steps: int | None) -> bool:
     """The momentum of the running statistics at a step: a layer's own one where the run is long enough for it.
 
     The authors' 0.001 averages over about 1,000 steps, which suits a run of 300,000. In a short one the statistics
     would lag behind the weights (supervised training on digits, 1,000 steps: 62% instead of 82%), so they average over
     at most a hundredth of the run, and at first over all steps there were. Without `steps`: over all there were.
+    Tells whether the momentum will stay what it is now.
     """
+    settled = True
     for layer in module.modules():
         if isinstance(layer, BatchNorm):
             own = float(layer.__dict__.setdefault("own_momentum", layer.momentum) or 0)
-            layer.momentum = 1 / (step + 1) if steps is None else max(own, 1 / (step + 1), min(0.1, 100 / steps))
+            least = 0.0 if steps is None else max(own, min(0.1, 100 / steps))
+            layer.momentum = max(least, 1 / (step + 1))
+            settled = settled and layer.momentum == least
+    return settled
 
 
 @contextmanager

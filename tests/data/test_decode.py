@@ -3,6 +3,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,18 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageOps
+from torch import Tensor
 
-from fewlabel.data.decode import cache_folder, decode, decode_all, in_order
+from fewlabel.data import decode as package
+from fewlabel.data.decode import cache_folder, cache_key, decode, in_order
 from fewlabel.errors import UserError
 
 SIDE = 16
 ORIENTATION = 0x0112
+
+
+def decode_all(folder: Path, files: Sequence[str], size: int) -> tuple[Tensor, list[int], dict[str, str]]:
+    return package.decode_all(folder, files, size, cache_key(folder, files, size))
 
 
 @pytest.fixture(autouse=True)

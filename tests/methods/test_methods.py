@@ -1,11 +1,13 @@
 """What holds for every method in the list, alone and with every term."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 import torch
 
 from fewlabel import METHODS, Recipe, UserError, load, make_method
+from fewlabel.checkpoint import RunDirectory
 from fewlabel.data import Dataset, Images
 from fewlabel.methods import ALIASES, TERMS, Combine, parts_of, settings_of
 from fewlabel.plan import make_plan
@@ -17,7 +19,7 @@ ALL = [base + term for base in METHODS for term in ("", *(f"+{term}" for term in
 
 @pytest.fixture(scope="module")
 def tiny() -> Dataset:
-    """120 digits, half of them to be judged by."""
+    """200 digits, and 60 to be judged by."""
     digits = load("digits").train
     train, test = (
         Images(digits.pixels[part], digits.labels[part], digits.classes, digits.names[part])
@@ -27,24 +29,31 @@ def tiny() -> Dataset:
 
 
 def start(name: str, tiny: Dataset) -> Training:
-    recipe = Recipe(method=name, labels_per_class=2, network="cnn", batch=10, mu=2, steps=30)
+    recipe = Recipe(method=name, labels_per_class=2, network="cnn", batch=10, mu=2, steps=40)
     return Training(make_plan(recipe, tiny), tiny)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_trains_with_one_forward_pass_a_step_and_resumes_to_the_same_bits(name: str, tiny: Dataset) -> None:
+def test_trains_with_one_forward_pass_a_step_and_resumes_to_the_same_bits(
+    name: str, tiny: Dataset, tmp_path: Path
+) -> None:
     training = start(name, tiny)
     calls = []
     training.network.register_forward_hook(lambda *_: calls.append(1))
     for index in range(30):
-        terms, _, _ = training.advance(index)
-        assert all(term.isfinite() for term in terms.values())
+        assert all(term.isfinite() for term in training.advance(index).terms.values())
     assert len(calls) == 30
 
+    training.save(RunDirectory(tmp_path), 30, 0.0)
     other = start(name, tiny)
-    other.model.load_state_dict(training.model.state_dict())
-    following, again = (t.advance(29)[0] for t in (training, other))
-    assert {k: v.item() for k, v in following.items()} == {k: v.item() for k, v in again.items()}
+    assert other.restore(RunDirectory(tmp_path)) == (30, 0.0)
+    for index in (30, 31):
+        following, again = (t.advance(index).terms for t in (training, other))
+        assert {k: v.item() for k, v in following.items()} == {k: v.item() for k, v in again.items()}
+    assert list(training.meter.sums) == list(other.meter.sums)
+    first, second = training.tensors(), other.tensors()
+    assert first.keys() == second.keys()
+    assert all(torch.equal(tensor, second[key]) for key, tensor in first.items())
 
 
 @pytest.mark.parametrize("base", METHODS)
@@ -59,13 +68,13 @@ def test_a_term_changes_nothing_in_the_draws_of_the_method(base: str, term: str)
 
 def test_a_shared_view_is_computed_once(tiny: Dataset) -> None:
     """FixMatch looks at 10 + 20 + 20 images, ICL at 20 mixed ones and at weak views that are there already."""
-    assert start("fixmatch", tiny).advance(0)[2] == 50
-    assert start("fixmatch+icl", tiny).advance(0)[2] == 70
+    assert start("fixmatch", tiny).advance(0).images == 50
+    assert start("fixmatch+icl", tiny).advance(0).images == 70
 
 
 def test_the_authors_reading_looks_at_seven_batches(tiny: Dataset) -> None:
     recipe = Recipe(method="icl-ssl", settings={"icl.reading": "authors"}, labels_per_class=2, batch=10, mu=1, steps=9)
-    assert Training(make_plan(recipe, tiny), tiny).advance(0)[2] == 70
+    assert Training(make_plan(recipe, tiny), tiny).advance(0).images == 70
 
 
 def test_combine_hands_each_part_its_own_rows() -> None:
@@ -100,7 +109,7 @@ def test_alias() -> None:
         ("fixmatch", {"treshold": 0.9}, "did you mean fixmatch.threshold"),
         ("icl-ssl", {"weight": 0.9}, "ambiguous: write fixmatch.weight or icl.weight"),
         ("icl-ssl", {"icl.reading": "papre"}, "did you mean paper"),
-        ("icl-ssl", {"icl.weight": "much"}, "must be a number"),
+        ("icl-ssl", {"icl.weight": "much"}, "must be a number of at least 0"),
     ],
 )
 def test_mistakes_are_answered_with_what_is_valid(name: str, settings: dict[str, object], message: str) -> None:

@@ -1,0 +1,47 @@
+"""Writing files so that a kill or a full disk never leaves half of one."""
+
+import csv
+import errno
+import io
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .errors import UserError
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Either the whole new file is there or the old one still is."""
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise not_saved(path, error) from error
+
+
+def not_saved(path: Path, error: OSError) -> UserError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    advice = "free some space" if full else "check the folder"
+    return UserError(
+        f"could not save {path} ({error.strerror}): {advice}, "
+        "then give the command again, with --resume to continue a run."
+    )
+
+
+def write_json(path: Path, content: Any) -> None:
+    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    write_atomically(path, text.getvalue().encode("utf-8", "surrogateescape"))
