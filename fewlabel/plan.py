@@ -67,7 +67,7 @@ def make_plan(recipe: Recipe, dataset: Dataset) -> Plan:
         recipe=recipe,
         labelled=labelled,
         steps=recipe.steps or 2000,
-        evaluations=recipe.evaluations,
+        evaluations=recipe.evaluations or default_evaluations(recipe, dataset),
         network=network,
         flip=dataset.flip if recipe.flip is None else recipe.flip,
         device=device,
@@ -122,6 +122,14 @@ def default_network(device: torch.device, size: int) -> str:
     if device.type != "cpu":
         return "wrn-28-2"
     return "wrn-10-1" if size <= 12 else "cnn"
+
+
+def default_evaluations(recipe: Recipe, dataset: Dataset) -> int:
+    """20, or so few that looking at the test images takes about a sixth of the time at most."""
+    if dataset.test is None:
+        return 20
+    seen = (recipe.steps or 2000) * recipe.batch * (1 + 2 * recipe.mu)
+    return max(1, min(20, seen // (4 * len(dataset.test))))
 
 
 def fingerprint(dataset: Dataset) -> str:

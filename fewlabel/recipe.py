@@ -37,7 +37,7 @@ class Recipe:
     learning_rate: Annotated[float, "of SGD, falling along 7/16 of a cosine; the paper: 0.03", "Training"] = 0.06
     weight_decay: Annotated[float, "not on biases and norms", "Training"] = 5e-4
     ema: Annotated[float, "decay of the averaged weights, which are evaluated and kept", "Training"] = 0.999
-    evaluations: Annotated[int, "how often the test images are looked at", "Training"] = 20
+    evaluations: Annotated[int | None, "looks at the test images; default 20, fewer in short runs", "Training"] = None
     floor: Annotated[bool, "also train on the labels alone, to show what the other pictures are worth", "Training"] = (
         True
     )

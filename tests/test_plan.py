@@ -100,6 +100,13 @@ def test_test_images_without_labels(digits: Dataset) -> None:
         make_plan(Recipe(labels_per_class=2), replace(digits, test=blank))
 
 
+@pytest.mark.parametrize(("steps", "expected"), [(10, 1), (100, 9), (2000, 20)])
+def test_short_runs_look_less_often_at_the_test_images(digits: Dataset, steps: int, expected: int) -> None:
+    """500 test images; a step of 64 + 2 x 64 images."""
+    assert make_plan(Recipe(labels_per_class=2, steps=steps), digits).evaluations == expected
+    assert make_plan(Recipe(labels_per_class=2, steps=steps, evaluations=7), digits).evaluations == 7
+
+
 def test_default_directory() -> None:
     assert Recipe(data="photos/", seed=3).directory == Path("runs/photos-icl-ssl-3")
     assert Recipe(data="photos.v2").directory == Path("runs/photos.v2-icl-ssl-0")
