@@ -207,6 +207,8 @@ def fit(
     done, seconds = training.restore(directory)
     if 0 < done < plan.steps:
         reporter.say(f"{title}: continuing after step {done}.")
+    elif done == 0 and (directory / "last.ckpt").exists():
+        reporter.say(f"{title}: no whole checkpoint in {directory.path}, beginning anew.")
     reporter.start(title, directory.metrics, done, plan.steps, seconds)
     saved_at = time.monotonic()
     with interruptible() as interrupted:
@@ -215,7 +217,8 @@ def fit(
                 reporter.tick(training.advance(index).images)
                 evaluate_now = due(index, plan.steps, plan.evaluations)
                 log_now = due(index, plan.steps, plan.evaluations * LOGS_PER_EVALUATION)
-                save_now = evaluate_now or interrupted() or time.monotonic() - saved_at > SAVE_SECONDS
+                stopping = interrupted()
+                save_now = evaluate_now or stopping or time.monotonic() - saved_at > SAVE_SECONDS
                 if log_now or save_now:
                     training.check(index, directory)
                 if log_now:
@@ -224,10 +227,12 @@ def fit(
                 if save_now:
                     training.save(directory, index + 1, reporter.seconds)
                     saved_at = time.monotonic()
-                if interrupted():
-                    raise Interrupted(f"stopped after step {index + 1} of {plan.steps}; everything is saved.")
+                if stopping:
+                    break
         finally:
             reporter.stop()
+        if interrupted():  # the last thing that happened was a save
+            raise Interrupted(f"stopped after step {index + 1} of {plan.steps}; everything is saved.")
     return training, reporter.history
 
 
