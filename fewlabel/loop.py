@@ -215,6 +215,7 @@ def fit(
         try:
             for index in range(done, plan.steps):
                 reporter.tick(training.advance(index).images)
+                done = index + 1
                 evaluate_now = due(index, plan.steps, plan.evaluations)
                 log_now = due(index, plan.steps, plan.evaluations * LOGS_PER_EVALUATION)
                 stopping = interrupted()
@@ -223,16 +224,16 @@ def fit(
                     training.check(index, directory)
                 if log_now:
                     values = training.meter.read() | reporter.speed()
-                    reporter.line(index + 1, values | (training.evaluate() if evaluate_now else {}))
+                    reporter.line(done, values | (training.evaluate() if evaluate_now else {}))
                 if save_now:
-                    training.save(directory, index + 1, reporter.seconds)
+                    training.save(directory, done, reporter.seconds)
                     saved_at = time.monotonic()
                 if stopping:
                     break
         finally:
             reporter.stop()
         if interrupted():  # the last thing that happened was a save
-            raise Interrupted(f"stopped after step {index + 1} of {plan.steps}; everything is saved.")
+            raise Interrupted(f"stopped after step {done} of {plan.steps}; everything is saved.")
     return training, reporter.history
 
 
