@@ -90,7 +90,7 @@ def summary(plan: Plan, dataset: Dataset, history: list[dict[str, Any]], floor: 
         text = (
             f"Averaged weights after the last step: <b>{last['accuracy']:.2%}</b> (the result), on "
             f"{len(dataset.test or ())} images never trained on. Beside it, to be read with care: "
-            f"median of the last 20 evaluations {statistics.median(evaluated[-20:]):.2%}, best {max(evaluated):.2%}, "
+            f"median of the last {len(evaluated[-20:])} evaluations {statistics.median(evaluated[-20:]):.2%}, best {max(evaluated):.2%}, "
             f"raw weights {last['raw_accuracy']:.2%}."
         )
     else:
