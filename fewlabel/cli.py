@@ -86,7 +86,7 @@ def demo(
     out: Annotated[str | None, "run directory; default runs/demo-SEED, which is replaced"] = None,
     overwrite: Annotated[bool, "replace the run in --out"] = False,
 ) -> None:
-    """Train on 20 labels of scikit-learn's digits: a minute, offline."""
+    """Train on 20 labels of scikit-learn's digits: a minute or two, offline."""
     from rich.console import Console
     from rich.table import Table
 

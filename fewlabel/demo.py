@@ -31,7 +31,7 @@ def demo_recipe(seed: int, out: str | None) -> Recipe:
         settings={"fixmatch.align": True},
         steps=1000,
         seed=seed,
-        evaluations=10,
+        evaluations=5,
         out=out or f"runs/demo-{seed}",
     )
 
