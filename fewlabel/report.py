@@ -84,13 +84,14 @@ def summary(plan: Plan, dataset: Dataset, history: list[dict[str, Any]], floor: 
     text = ""
     if "accuracy" in last:
         evaluated = accuracies(history)
+        late = evaluated[-20:]
         numbers.insert(0, ("test accuracy", f"{last['accuracy']:.1%}"))
         if floor:
             numbers.insert(1, ("on the labels alone", f"{floor[-1]['accuracy']:.1%}"))
         text = (
             f"Averaged weights after the last step: <b>{last['accuracy']:.2%}</b> (the result), on "
             f"{len(dataset.test or ())} images never trained on. Beside it, to be read with care: "
-            f"median of the last {len(evaluated[-20:])} evaluations {statistics.median(evaluated[-20:]):.2%}, best {max(evaluated):.2%}, "
+            f"median of the last {len(late)} evaluations {statistics.median(late):.2%}, best {max(evaluated):.2%}, "
             f"raw weights {last['raw_accuracy']:.2%}."
         )
     else:
