@@ -156,14 +156,13 @@ GEOMETRIC: dict[str, Callable[[Tensor, int], Tensor]] = {
 OPERATIONS = ("identity", *POINT, *GEOMETRIC)
 
 
-def randaugment(images: Tensor, generator: torch.Generator, slots: int = 2) -> Tensor:
-    """`slots` operations drawn for each image, each applied with probability 1/2.
+def randaugment(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Two operations drawn for each image, each applied with probability 1/2, in the order in which they were drawn.
 
-    Geometric ones of an image are multiplied into one matrix. Point operations drawn before the first geometric one
-    are applied before the resampling, later ones after it; with two slots that is the order in which they were drawn.
+    Two geometric ones are multiplied into one matrix, so there is one resampling at most: after a point operation that
+    was drawn first, before one that was drawn second.
     """
-    assert slots == 2, "the order of point and geometric operations is kept for two slots only"
-    shape = (len(images), slots)
+    shape = (len(images), 2)
     chosen = torch.randint(len(OPERATIONS), shape, generator=generator)
     level = torch.randint(1, LEVELS + 1, shape, generator=generator)
     sign = torch.randint(2, shape, generator=generator) * 2 - 1

@@ -18,7 +18,7 @@ class Output(NamedTuple):
 class Classifier(nn.Module):
     """Maps normalised images to logits, features and embeddings.
 
-    `encoder` maps images (N, C, H, W) to features (N, encoder.features). `mean` and `std` are of the training pixels,
+    `encoder` maps images (N, C, H, W) to features (N, features). `mean` and `std` are of the training pixels,
     one for each channel, on the scale 0 to 255.
     """
 
