@@ -79,6 +79,8 @@ def train(
             reporter.say(f"There is no run in {directory.path} yet: a new one is started.")
         if recipe.minutes is not None:
             plan = fit_into(recipe.minutes, plan, dataset)
+        if recipe.images is not None:
+            plan = steps_of(recipe.images, plan, dataset)
         write_start(directory, plan, dataset, data)
     introduce(reporter, plan, dataset)
 
@@ -98,6 +100,14 @@ def floor_of(plan: Plan, dataset: Dataset) -> Plan | None:
     if not plan.recipe.floor or plan.recipe.method == FLOOR or dataset.test is None:
         return None
     return replace(plan, recipe=replace(plan.recipe, method=FLOOR, settings={}))
+
+
+def steps_of(images: int, plan: Plan, dataset: Dataset) -> Plan:
+    """As many steps as take so many images through the network; one step is taken to count its images."""
+    steps = images // Training(plan, dataset).advance(0).images
+    if steps < 1:
+        raise UserError(f"one step takes more than {images} images: give more --images, or a smaller --batch.")
+    return replace(plan, steps=steps)
 
 
 def fit_into(minutes: float, plan: Plan, dataset: Dataset) -> Plan:

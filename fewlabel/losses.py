@@ -6,13 +6,31 @@ from torch import Tensor
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """L_x: mean cross-entropy between class indices (N,) and logits (N, classes)."""
+    """L_x: mean cross-entropy between logits (N, classes) and class indices (N,) or probabilities (N, classes)."""
     return F.cross_entropy(logits, labels)
 
 
 def masked_cross_entropy(logits: Tensor, labels: Tensor, kept: Tensor) -> Tensor:
-    """Cross-entropy of the kept rows, divided by the number of ALL rows: a dropped row counts as 0."""
+    """Cross-entropy of the kept rows, divided by the number of ALL rows: a dropped row counts as 0.
+
+    `labels` are class indices or probabilities; `kept` (N,) may also be weights between 0 and 1.
+    """
     return (F.cross_entropy(logits, labels, reduction="none") * kept).mean()
+
+
+def squared_error(probabilities: Tensor, targets: Tensor) -> Tensor:
+    """Mean over rows and classes."""
+    return (probabilities - targets).square().mean()
+
+
+def divergence(logits: Tensor, target_logits: Tensor) -> Tensor:
+    """KL(softmax(target_logits), softmax(logits)), mean over the rows."""
+    return F.kl_div(logits.log_softmax(1), target_logits.log_softmax(1), reduction="batchmean", log_target=True)
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """Of softmax(logits), mean over the rows."""
+    return -(logits.softmax(1) * logits.log_softmax(1)).sum(1).mean()
 
 
 def interpolation_contrast(
@@ -41,7 +59,26 @@ def interpolation_contrast(
     return (push - positive).mean()
 
 
-def align(probabilities: Tensor, mean_prediction: Tensor) -> Tensor:
-    """Distribution alignment to uniform: divide by the running mean of the predictions and re-normalise."""
+def align(probabilities: Tensor, mean_prediction: Tensor, target: Tensor | None = None) -> Tensor:
+    """Distribution alignment: divide by the mean of the predictions, multiply by `target`, re-normalise.
+
+    `target` is the distribution of classes to align to, by default uniform.
+    """
     aligned = probabilities / mean_prediction
-    return aligned / aligned.sum(1, keepdim=True)
+    return to_probabilities(aligned if target is None else aligned * target)
+
+
+def sharpen(probabilities: Tensor, temperature: float) -> Tensor:
+    """p^(1/T), re-normalised: below T = 1 the likely classes become likelier."""
+    return to_probabilities(probabilities ** (1 / temperature))
+
+
+def to_probabilities(rows: Tensor) -> Tensor:
+    """Non-negative rows divided by their sums."""
+    return rows / rows.sum(-1, keepdim=True)
+
+
+def interpolate(first: Tensor, second: Tensor, mix: Tensor) -> Tensor:
+    """mix * first + (1 - mix) * second, with one `mix` for each row."""
+    mix = mix.view(-1, *[1] * (first.ndim - 1))
+    return mix * first + (1 - mix) * second

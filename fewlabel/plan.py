@@ -77,9 +77,18 @@ def make_plan(recipe: Recipe, dataset: Dataset) -> Plan:
 
 def check_recipe(recipe: Recipe) -> Recipe:
     """Refuse what cannot work with any data; gives the recipe with all settings of the method and with full paths."""
-    if recipe.steps is not None and recipe.minutes is not None:
-        raise UserError("give --steps or --minutes, not both.")
-    least = {"batch": 2, "mu": 1, "evaluations": 1, "steps": 1, "labels_per_class": 1, "threads": 1, "seed": 0}
+    if sum(length is not None for length in (recipe.steps, recipe.images, recipe.minutes)) > 1:
+        raise UserError("give one of --steps, --images and --minutes.")
+    least = {
+        "batch": 2,
+        "mu": 1,
+        "evaluations": 1,
+        "steps": 1,
+        "images": 1,
+        "labels_per_class": 1,
+        "threads": 1,
+        "seed": 0,
+    }
     for name, bound in least.items():
         value = getattr(recipe, name)
         if value is not None and value < bound:

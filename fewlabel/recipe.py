@@ -31,6 +31,9 @@ class Recipe:
     batch: Annotated[int, "labelled images a step", "Training"] = 64
     mu: Annotated[int, "unlabelled images a step, as a multiple of the batch", "Training"] = 1
     steps: Annotated[int | None, "length of the run; default 2000", "Training"] = None
+    images: Annotated[int | None, "length of the run as images through the network, every pass counted", "Training"] = (
+        None
+    )
     minutes: Annotated[
         float | None, "length of the run as time: steps are timed, then their number fixed", "Training"
     ] = None

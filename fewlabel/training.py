@@ -39,8 +39,15 @@ class Training:
         self.plan, self.train, self.test = plan, dataset.train, dataset.test
         self.hidden_labels = dataset.train.labels.clone()  # to judge guesses by, never to learn from
         self.hidden_labels[plan.labelled] = UNLABELLED
-        self.batches = Batches(dataset.train.labels, plan.labelled, recipe.batch, recipe.mu, recipe.seed)
         method = make_method(recipe.method, **recipe.settings)
+        self.batches = Batches(
+            dataset.train.labels,
+            plan.labelled,
+            recipe.batch,
+            recipe.mu,
+            recipe.seed,
+            labelled_among_unlabelled=method.labelled_among_unlabelled,
+        )
         mean, std = pixel_statistics(dataset.train.pixels)
         network = make_classifier(
             plan.network,
@@ -58,8 +65,9 @@ class Training:
                 Problem(
                     classes=len(dataset.train.classes),
                     features=network.features,
+                    labelled=plan.labelled,
                     labels=dataset.train.labels[plan.labelled],
-                    unlabelled=len(dataset.train),
+                    images=len(dataset.train),
                     batch=recipe.batch,
                     mu=recipe.mu,
                     steps=plan.steps,
@@ -93,8 +101,9 @@ class Training:
             plan.flip,
             self.network,
             self.teacher,
+            plan.precision,
         )
-        with torch.autocast(plan.device.type, plan.precision, enabled=plan.precision != torch.float32):
+        with step.autocast():
             inputs = self.method.inputs(step)
             # A compiled network is compiled anew for every momentum: it waits until that stays the same.
             outputs, rows = look(self.compiled if settled else self.network, inputs)

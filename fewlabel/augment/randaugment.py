@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .colour import blend, brightness, contrast, saturation
+
 LEVELS = 9  # a level v is drawn from 1 .. 9
 
 
@@ -50,20 +52,12 @@ def solarize(images: Tensor, level: Tensor) -> Tensor:
     return torch.where(images < threshold, images, 255 - images)
 
 
-def brightness(images: Tensor, level: Tensor) -> Tensor:
-    return blend(torch.zeros_like(images), images, level)
+def strength(operation: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """A change of colour by the factor 0.05 + 0.09 v."""
+    return lambda images, level: operation(images, 0.05 + 0.09 * level.double())
 
 
-def contrast(images: Tensor, level: Tensor) -> Tensor:
-    mean = grey(images).double().mean((1, 2, 3), keepdim=True)
-    return blend((mean + 0.5).floor().expand(images.shape), images, level)
-
-
-def colour(images: Tensor, level: Tensor) -> Tensor:
-    return blend(grey(images).expand(images.shape), images, level)
-
-
-def sharpness(images: Tensor, level: Tensor) -> Tensor:
+def sharpness(images: Tensor, factor: Tensor) -> Tensor:
     """Blend with a smoothed image, whose outermost pixels stay as they are."""
     kernel = torch.ones(3, 3, device=images.device)
     kernel[1, 1] = 5
@@ -72,22 +66,7 @@ def sharpness(images: Tensor, level: Tensor) -> Tensor:
     total = F.conv2d(images.float(), weights, groups=channels)
     smooth = images.float()
     smooth[:, :, 1:-1, 1:-1] = (total / 13 + 0.5).floor()
-    return blend(smooth, images, level)
-
-
-def grey(images: Tensor) -> Tensor:
-    """Luminance (N, 1, H, W) in Pillow's fixed-point arithmetic."""
-    if images.shape[1] == 1:
-        return images
-    red, green, blue = images.int().unbind(1)
-    return ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16).to(torch.uint8)[:, None]
-
-
-def blend(plain: Tensor, images: Tensor, level: Tensor) -> Tensor:
-    """From `plain` (factor 0) to the image itself (factor 1); the factor is 0.05 + 0.09 v."""
-    factor = (0.05 + 0.09 * level.double()).float().view(-1, 1, 1, 1)
-    plain = plain.float()
-    return (plain + factor * (images.float() - plain)).floor().to(torch.uint8)
+    return blend(smooth, images, factor)
 
 
 # ---- geometric operations: signed levels (n,) and the side to matrices (n, 3, 3)
@@ -141,10 +120,10 @@ POINT: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "equalize": equalize,
     "posterize": posterize,
     "solarize": solarize,
-    "brightness": brightness,
-    "contrast": contrast,
-    "colour": colour,
-    "sharpness": sharpness,
+    "brightness": strength(brightness),
+    "contrast": strength(contrast),
+    "colour": strength(saturation),
+    "sharpness": strength(sharpness),
 }
 GEOMETRIC: dict[str, Callable[[Tensor, int], Tensor]] = {
     "rotate": rotate,

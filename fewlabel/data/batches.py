@@ -10,12 +10,23 @@ class Batches:
     """Draws positions into the training images.
 
     Labelled images are drawn class-balanced however uneven the labels are; unlabelled ones pass through the whole
-    set once per epoch, in a new order each time.
+    set once per epoch, in a new order each time. The labelled ones are among them, unless that is declined.
     """
 
-    def __init__(self, labels: Tensor, labelled: Tensor, batch: int, mu: int, seed: int) -> None:
+    def __init__(
+        self,
+        labels: Tensor,
+        labelled: Tensor,
+        batch: int,
+        mu: int,
+        seed: int,
+        labelled_among_unlabelled: bool = True,
+    ) -> None:
         self.labelled = labelled
-        self.batch, self.unlabelled_batch, self.images, self.seed = batch, batch * mu, len(labels), seed
+        self.batch, self.unlabelled_batch, self.seed = batch, batch * mu, seed
+        self._pool = torch.arange(len(labels))
+        if not labelled_among_unlabelled and len(labelled) < len(labels):
+            self._pool = self._pool[torch.isin(self._pool, labelled, invert=True)]
         by_class = [labelled[labels[labelled] == c] for c in labels[labelled].unique().tolist()]
         self._by_class = torch.cat(by_class)  # the labelled images, one class after the other
         self._sizes = torch.tensor([len(c) for c in by_class])
@@ -35,8 +46,8 @@ class Batches:
         """Positions of an unlabelled batch; another `source` is an independent pass over the same images."""
         first = step * self.unlabelled_batch
         positions = torch.arange(first, first + self.unlabelled_batch)
-        epochs = positions // self.images
-        index = positions % self.images
+        epochs = positions // len(self._pool)
+        index = positions % len(self._pool)
         for epoch in epochs.unique().tolist():
             here = epochs == epoch
             index[here] = self._epoch(source, epoch)[index[here]]
@@ -46,5 +57,6 @@ class Batches:
         key = (source, epoch)
         if key not in self._order:
             self._order = {k: v for k, v in self._order.items() if k[0] != source or k[1] == epoch - 1}
-            self._order[key] = torch.randperm(self.images, generator=generator(self.seed, epoch, f"order of {source}"))
+            draw = generator(self.seed, epoch, f"order of {source}")
+            self._order[key] = self._pool[torch.randperm(len(self._pool), generator=draw)]
         return self._order[key]

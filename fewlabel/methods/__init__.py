@@ -4,11 +4,27 @@ import inspect
 from typing import Any, Literal, get_args, get_origin
 
 from ..errors import UserError, unknown
+from .adamatch import AdaMatch
+from .aug_contrast import AugContrast
+from .comatch import CoMatch
 from .combine import Combine
 from .fixmatch import FixMatch
+from .flexmatch import FlexMatch
+from .freematch import FreeMatch
 from .icl import ICL
+from .ict import ICT
+from .mean_teacher import MeanTeacher
 from .method import Method, Outputs, Problem, Step, Term
+from .mixmatch import MixMatch
+from .mixup import Mixup
+from .pi_model import PiModel
+from .pseudo_label import PseudoLabel
+from .remixmatch import ReMixMatch
+from .simmatch import SimMatch
+from .softmatch import SoftMatch
 from .supervised import Supervised
+from .uda import UDA
+from .vat import VAT
 
 __all__ = [
     "ALIASES",
@@ -28,12 +44,30 @@ __all__ = [
 
 METHODS: dict[str, type[Method]] = {
     "supervised": Supervised,
+    "mixup": Mixup,
+    "pseudo-label": PseudoLabel,
+    "pi-model": PiModel,
+    "mean-teacher": MeanTeacher,
+    "vat": VAT,
+    "ict": ICT,
+    "mixmatch": MixMatch,
+    "remixmatch": ReMixMatch,
+    "uda": UDA,
     "fixmatch": FixMatch,
+    "comatch": CoMatch,
+    "flexmatch": FlexMatch,
+    "freematch": FreeMatch,
+    "softmatch": SoftMatch,
+    "adamatch": AdaMatch,
+    "simmatch": SimMatch,
 }
 TERMS: dict[str, type[Term]] = {
     "icl": ICL,
+    "aug-contrast": AugContrast,
 }
 ALIASES = {"icl-ssl": "fixmatch+icl"}
+NUMBERS = {int: "a whole number", float: "a number"}
+MORE_THAN_0 = {"temperature", "beta", "queue"}  # settings, of whatever method
 
 
 def parts_of(name: str) -> dict[str, type[Method]]:
@@ -69,8 +103,11 @@ def check(name: str, value: Any, setting: inspect.Parameter) -> Any:
     kind = get_args(setting.annotation)[0]
     if get_origin(kind) is Literal and value not in get_args(kind):
         raise unknown(f"value of {name}", str(value), get_args(kind))
-    if kind in (int, float) and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
-        raise UserError(f"{name} must be a number of at least 0, not {value!r}.")
+    if kind in (int, float):
+        if isinstance(value, bool) or not isinstance(value, kind | int) or not value >= 0:
+            raise UserError(f"{name} must be {NUMBERS[kind]} of at least 0, not {value!r}.")
+        if value == 0 and setting.name in MORE_THAN_0:
+            raise UserError(f"{name} must be more than 0.")
     return value
 
 

@@ -11,7 +11,10 @@ class Combine(Method):
     def __init__(self, **parts: Method) -> None:
         super().__init__()
         self.parts = nn.ModuleDict(parts)
-        self.uses_embedding = any(part.uses_embedding for part in parts.values())  # type: ignore[misc]
+        made = list(parts.values())
+        self.uses_embedding = any(part.uses_embedding for part in made)  # type: ignore[misc]
+        self.labelled_among_unlabelled = all(part.labelled_among_unlabelled for part in made)  # type: ignore[misc]
+        self.passes = 1 + sum(part.passes - 1 for part in made)  # type: ignore[misc]
 
     def build(self, problem: Problem) -> None:
         for part in self._parts().values():

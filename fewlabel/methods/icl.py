@@ -9,9 +9,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from .. import randomness
-from ..errors import UserError
-from ..losses import interpolation_contrast
+from ..losses import interpolate, interpolation_contrast
 from .method import Outputs, Step, Term
 
 
@@ -39,8 +37,6 @@ class ICL(Term):
         ] = "all",
     ) -> None:
         super().__init__()
-        if temperature <= 0 or beta <= 0:
-            raise UserError("icl.temperature and icl.beta must be more than 0.")
         self.weight, self.temperature, self.beta = weight, temperature, beta
         self.reading, self.negatives = reading, negatives
 
@@ -59,14 +55,8 @@ class ICL(Term):
         }
 
     def draw(self, step: Step) -> tuple[Tensor, Tensor]:
-        """lambda (one for each pair, or one for all) and each image's partner; the same at every call in a step."""
-        count, draw = len(step.weak), step.generator("icl")
-        mix = randomness.beta(self.beta, count if self.reading == "paper" else 1, draw).expand(count)
-        mix = torch.maximum(mix, 1 - mix)  # Eq. 3
-        cycle = torch.randperm(count, generator=draw)
-        partner = torch.empty_like(cycle)
-        partner[cycle] = cycle.roll(1)  # the next one in a random round: never the image itself
-        return mix.to(step.weak.device), partner.to(step.weak.device)
+        """lambda of Eq. 3 (one for each pair, or one for all) and each image's partner."""
+        return step.pairs(len(step.weak), self.beta, "icl", shared=self.reading == "authors")
 
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
         z = {name: output.embedding for name, output in out.items() if output.embedding is not None}
@@ -89,9 +79,3 @@ class ICL(Term):
             mixed_embeddings, embeddings_of_mixed, torch.cat([z[name] for name in anchors]), self.temperature, allowed
         )
         return {"contrast": self.weight * contrast}  # alpha L_c
-
-
-def interpolate(first: Tensor, second: Tensor, mix: Tensor) -> Tensor:
-    """mix * first + (1 - mix) * second, with one `mix` for each row."""
-    mix = mix.view(-1, *[1] * (first.ndim - 1))
-    return mix * first + (1 - mix) * second

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from .. import randomness
 from ..augment import VIEWS
 from ..data.batches import Batches
+from ..losses import interpolate
 from ..networks import Classifier, Output, norms_frozen
 
 Outputs = Mapping[str, Output]  # what the network said, under the names that `inputs` gave
@@ -21,8 +22,9 @@ class Problem:
 
     classes: int
     features: int  # length of f(x)
+    labelled: Tensor  # positions of the labelled images
     labels: Tensor  # of the labelled images
-    unlabelled: int  # how many unlabelled images there are
+    images: int  # how many training images there are; `Step.unlabelled_index` counts them from 0
     batch: int  # labelled images a step
     mu: int  # unlabelled images a step, as a multiple of `batch`
     steps: int
@@ -42,6 +44,7 @@ class Step:
         flip: bool,
         network: Classifier,
         teacher: Classifier,
+        precision: torch.dtype = torch.float32,
     ) -> None:
         self.index, self.steps = index, steps
         self.labelled_index = batches.labelled_index(index)
@@ -49,7 +52,7 @@ class Step:
         self.records: dict[str, Tensor] = {}
         self.images_seen = 0
         self._seed, self._flip, self._pixels, self._batches = seed, flip, pixels, batches
-        self._network, self._teacher = network, teacher
+        self._network, self._teacher, self._precision = network, teacher, precision
         self._device = network.mean.device
         self.labels = labels[self.labelled_index].to(self._device)
         self._views: dict[tuple[str, int, str], Tensor] = {}
@@ -82,20 +85,52 @@ class Step:
         """The random numbers of one named source at this step; no other source shares them."""
         return randomness.generator(self._seed, self.index, source)
 
+    def ramp(self, length: int) -> float:
+        """From 0 at the first step to 1 after `length` steps: how much of a term's weight is given already."""
+        return min(1.0, self.index / length) if length else 1.0
+
+    def pairs(self, count: int, beta: float, source: str, shared: bool = False) -> tuple[Tensor, Tensor]:
+        """How to mix `count` rows: each row's share of its mix, and the other row in it; the same at every call.
+
+        The share is drawn from Beta(beta, beta), one for each row or one `shared` by all, and the larger of it and 1
+        minus it taken, so that a mix is mostly the row itself.
+        """
+        draw = self.generator(source)
+        mix = randomness.beta(beta, 1 if shared else count, draw).expand(count)
+        cycle = torch.randperm(count, generator=draw)
+        partner = torch.empty_like(cycle)
+        partner[cycle] = cycle.roll(1)  # the next one in a random round: never the row itself
+        return torch.maximum(mix, 1 - mix).to(self._device), partner.to(self._device)
+
+    def mix(self, rows: Tensor, beta: float, source: str) -> Tensor:
+        """Each row, be it an image or its target, mixed with another one as `pairs` says."""
+        mix, partner = self.pairs(len(rows), beta, source)
+        return interpolate(rows, rows[partner], mix)
+
     def look(self, images: Tensor) -> Output:
         """A further look at the network: batch statistics are used, the running ones stay untouched."""
         self.images_seen += len(images)
-        with norms_frozen(self._network):
+        with norms_frozen(self._network), self.autocast():
             return self._network(images)
 
     @torch.no_grad()
     def teacher(self, images: Tensor) -> Output:
         """What the average of the weights (EMA) says, in evaluation mode, without gradient."""
         self.images_seen += len(images)
-        return self._teacher(images)
+        with self.autocast():
+            return self._teacher(images)
 
-    def record(self, pseudo_labels: Tensor, kept: Tensor) -> None:
-        """Tell progress and report what was guessed for the unlabelled batch, and which guesses were used."""
+    def autocast(self) -> torch.autocast:
+        """In which the network is called, be it here or by the loop."""
+        return torch.autocast(self._device.type, self._precision, enabled=self._precision != torch.float32)
+
+    def one_hot(self, like: Tensor) -> Tensor:
+        """The labels as probabilities (B, classes), as wide as `like` and of its kind."""
+        return torch.zeros_like(like[: len(self.labels)]).scatter_(1, self.labels[:, None], 1.0)
+
+    def record(self, pseudo_labels: Tensor, kept: Tensor | None = None) -> None:
+        """Tell progress and report what was guessed for the unlabelled batch, and which guesses were used (or all)."""
+        kept = torch.ones_like(pseudo_labels, dtype=torch.bool) if kept is None else kept
         self.records = {"pseudo_labels": pseudo_labels.detach(), "kept": kept.detach()}
 
     def _batch(self, of: str) -> Tensor:
@@ -119,7 +154,9 @@ class Method(nn.Module):
     """
 
     paper: ClassVar[str] = ""  # link
+    passes: ClassVar[int] = 1  # through the network in a step: the loop's own one and each `look` and `teacher`
     uses_embedding: ClassVar[bool] = False  # does it read `out[...].embedding`?
+    labelled_among_unlabelled: ClassVar[bool] = True  # do unlabelled batches hold the labelled images too?
 
     def build(self, problem: Problem) -> None:
         """Once, before any state is loaded: make heads and buffers whose sizes the data decides."""

@@ -34,15 +34,17 @@ def start(name: str, tiny: Dataset) -> Training:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_trains_with_one_forward_pass_a_step_and_resumes_to_the_same_bits(
-    name: str, tiny: Dataset, tmp_path: Path
-) -> None:
+def test_trains_with_the_passes_it_says_and_resumes_to_the_same_bits(name: str, tiny: Dataset, tmp_path: Path) -> None:
     training = start(name, tiny)
-    calls = []
-    training.network.register_forward_hook(lambda *_: calls.append(1))
+    calls: list[int] = []
+    for network in (training.network, training.teacher):
+        network.register_forward_hook(lambda module, arguments, _: calls.append(len(arguments[0])))
     for index in range(30):
-        assert all(term.isfinite() for term in training.advance(index).terms.values())
-    assert len(calls) == 30
+        before = sum(calls)
+        taken = training.advance(index)
+        assert all(term.isfinite() for term in taken.terms.values())
+        assert taken.images == sum(calls) - before
+    assert len(calls) == 30 * training.method.passes
 
     training.save(RunDirectory(tmp_path), 30, 0.0)
     other = start(name, tiny)
@@ -70,6 +72,13 @@ def test_a_shared_view_is_computed_once(tiny: Dataset) -> None:
     """FixMatch looks at 10 + 20 + 20 images, ICL at 20 mixed ones and at weak views that are there already."""
     assert start("fixmatch", tiny).advance(0).images == 50
     assert start("fixmatch+icl", tiny).advance(0).images == 70
+
+
+def test_methods_of_one_pass() -> None:
+    more = {"mean-teacher": 2, "vat": 4, "ict": 2, "mixmatch": 2, "remixmatch": 2, "adamatch": 2}
+    for name in METHODS:
+        for term in ("", *TERMS):
+            assert make_method(f"{name}+{term}" if term else name).passes == more.get(name, 1)
 
 
 def test_the_authors_reading_looks_at_seven_batches(tiny: Dataset) -> None:

@@ -1,0 +1,70 @@
+"""The view of SimCLR, which CoMatch contrasts with the strong one: Chen et al., https://arxiv.org/abs/2002.05709"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .colour import brightness, contrast, grey, hue, saturation
+
+SMALLEST = 0.2  # share of the image's area that a crop keeps at least
+RATIO = 4 / 3  # of the sides of a crop, at most
+JITTER = {brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1}  # how far each may go
+
+
+def simclr(images: Tensor, generator: torch.Generator, flip: bool) -> Tensor:
+    """A crop of any size, mirrored or not, with other colours (p 0.8) or without any (p 0.2). uint8 in, uint8 out."""
+    count = len(images)
+    boxes = draw_boxes(count, images.shape[-2], images.shape[-1], generator)
+    mirrored = (torch.rand(count, generator=generator) < 0.5) & flip
+    images = crop_and_resize(images, boxes, mirrored)
+    images = jitter(images, generator)
+    grey_rows = (torch.rand(count, generator=generator) < 0.2).to(images.device)
+    return torch.where(grey_rows.view(-1, 1, 1, 1), grey(images), images)
+
+
+def draw_boxes(count: int, height: int, width: int, generator: torch.Generator) -> Tensor:
+    """(count, 4): top, left, height and width, in whole pixels; a side that would not fit is cut to the image's."""
+    area = height * width * (SMALLEST + (1 - SMALLEST) * torch.rand(count, generator=generator))
+    ratio = torch.exp(math.log(RATIO) * (2 * torch.rand(count, generator=generator) - 1))
+    high = (area / ratio).sqrt().round().clamp(1, height)
+    wide = (area * ratio).sqrt().round().clamp(1, width)
+    top = (torch.rand(count, generator=generator) * (height - high + 1)).floor()
+    left = (torch.rand(count, generator=generator) * (width - wide + 1)).floor()
+    return torch.stack([top, left, high, wide], 1)
+
+
+def crop_and_resize(images: Tensor, boxes: Tensor, mirrored: Tensor) -> Tensor:
+    """The boxes, stretched to the size of the image (bilinear) and mirrored where asked for."""
+    top, left, high, wide = boxes.to(images.device).unbind(1)
+    y = places(top, high, images.shape[-2])
+    x = places(left, wide, images.shape[-1])
+    x = torch.where(mirrored.to(images.device)[:, None], x.flip(1), x)
+    grid = torch.stack([x[:, None, :].expand(-1, y.shape[1], -1), y[:, :, None].expand(-1, -1, x.shape[1])], -1)
+    sampled = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
+    return sampled.round().to(torch.uint8)
+
+
+def places(start: Tensor, length: Tensor, side: int) -> Tensor:
+    """(n, side): where along a side of the image to look, on grid_sample's scale of -1 to 1; never out of the box."""
+    start, length = start[:, None], length[:, None]
+    place = start + (torch.arange(side, device=start.device) + 0.5) * length / side
+    return torch.clamp(place, start + 0.5, start + length - 0.5) * 2 / side - 1
+
+
+def jitter(images: Tensor, generator: torch.Generator) -> Tensor:
+    """With probability 0.8 all four changes of colour, in an order and by factors that each image draws for itself."""
+    count = len(images)
+    order = torch.rand(count, len(JITTER), generator=generator).argsort(1)
+    chosen = torch.rand(count, generator=generator) < 0.8
+    change = 2 * torch.rand(count, len(JITTER), generator=generator) - 1
+    images = images.clone()
+    for turn in range(len(JITTER)):
+        for which, (operation, most) in enumerate(JITTER.items()):
+            rows = (chosen & (order[:, turn] == which)).nonzero().flatten()
+            if len(rows):
+                amount = (most * change[rows, which] + (operation is not hue)).to(images.device)
+                rows = rows.to(images.device)
+                images[rows] = operation(images[rows], amount)
+    return images

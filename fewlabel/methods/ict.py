@@ -1,0 +1,36 @@
+"""Interpolation consistency training: Verma et al., https://arxiv.org/abs/1903.03825"""
+
+from typing import Annotated
+
+from torch import Tensor
+
+from ..losses import cross_entropy, squared_error
+from .method import Method, Outputs, Step
+
+
+class ICT(Method):
+    """The probabilities of a mix of two images must be the mix of what the averaged weights say of each."""
+
+    paper = "https://arxiv.org/abs/1903.03825"
+    passes = 2  # one of them the teacher's
+
+    def __init__(
+        self,
+        weight: Annotated[float, "of the unlabelled term, after the ramp"] = 100.0,
+        beta: Annotated[float, "shares of a mix are drawn from Beta(beta, beta)"] = 1.0,
+        ramp: Annotated[int, "steps over which that weight grows from 0"] = 2000,
+    ) -> None:
+        super().__init__()
+        self.weight, self.beta, self.ramp = weight, beta, ramp
+
+    def inputs(self, step: Step) -> dict[str, Tensor]:
+        return {"labelled": step.labelled, "mixed": step.mix(step.weak, self.beta, "ict")}
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        guess = step.teacher(step.weak).logits.softmax(1)
+        step.record(pseudo_labels=guess.argmax(1))
+        consistency = squared_error(out["mixed"].logits.softmax(1), step.mix(guess, self.beta, "ict"))
+        return {
+            "labelled": cross_entropy(out["labelled"].logits, step.labels),
+            "unlabelled": self.weight * step.ramp(self.ramp) * consistency,
+        }

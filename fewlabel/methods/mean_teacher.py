@@ -1,0 +1,35 @@
+"""Mean Teacher: Tarvainen and Valpola, https://arxiv.org/abs/1703.01780"""
+
+from typing import Annotated
+
+from torch import Tensor
+
+from ..losses import cross_entropy, squared_error
+from .method import Method, Outputs, Step
+
+
+class MeanTeacher(Method):
+    """The network must agree with the average of its weights, each on its own weak view."""
+
+    paper = "https://arxiv.org/abs/1703.01780"
+    passes = 2  # one of them the teacher's
+
+    def __init__(
+        self,
+        weight: Annotated[float, "of the unlabelled term, after the ramp"] = 50.0,
+        ramp: Annotated[int, "steps over which that weight grows from 0"] = 2000,
+    ) -> None:
+        super().__init__()
+        self.weight, self.ramp = weight, ramp
+
+    def inputs(self, step: Step) -> dict[str, Tensor]:
+        return {"labelled": step.labelled, "weak": step.weak}
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        target = step.teacher(step.view("weak", 1)).logits.softmax(1)
+        step.record(pseudo_labels=target.argmax(1))
+        consistency = squared_error(out["weak"].logits.softmax(1), target)
+        return {
+            "labelled": cross_entropy(out["labelled"].logits, step.labels),
+            "unlabelled": self.weight * step.ramp(self.ramp) * consistency,
+        }

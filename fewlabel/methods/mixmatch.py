@@ -1,0 +1,48 @@
+"""MixMatch: Berthelot et al., https://arxiv.org/abs/1905.02249"""
+
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from ..losses import cross_entropy, sharpen, squared_error
+from .method import Method, Outputs, Step
+
+
+class MixMatch(Method):
+    """Sharpened guesses of two weak views; then everything is mixed with everything, images and labels."""
+
+    paper = "https://arxiv.org/abs/1905.02249"
+    passes = 2  # the first one for the guesses, without gradient
+
+    def __init__(
+        self,
+        weight: Annotated[float, "of the unlabelled term, after the ramp"] = 75.0,
+        temperature: Annotated[float, "guesses are sharpened by the power 1 / this (T)"] = 0.5,
+        beta: Annotated[float, "shares of a mix are drawn from Beta(beta, beta)"] = 0.75,
+        ramp: Annotated[int, "steps over which that weight grows from 0; much shorter ones collapse"] = 16000,
+    ) -> None:
+        super().__init__()
+        self.weight, self.temperature, self.beta, self.ramp = weight, temperature, beta, ramp
+
+    def inputs(self, step: Step) -> dict[str, Tensor]:
+        everything = torch.cat([step.labelled, step.weak, step.view("weak", 1)])
+        return {"mixed": step.mix(everything, self.beta, "mixmatch")}
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        logits = out["mixed"].logits
+        guess = self.guess(step)
+        step.record(pseudo_labels=guess.argmax(1))
+        targets = step.mix(torch.cat([step.one_hot(logits), guess, guess]), self.beta, "mixmatch")
+        labelled = len(step.labels)
+        consistency = squared_error(logits[labelled:].softmax(1), targets[labelled:])
+        return {
+            "labelled": cross_entropy(logits[:labelled], targets[:labelled]),
+            "unlabelled": self.weight * step.ramp(self.ramp) * consistency,
+        }
+
+    @torch.no_grad()
+    def guess(self, step: Step) -> Tensor:
+        """The mean of the probabilities of two weak views, sharpened."""
+        first, second = step.look(torch.cat([step.weak, step.view("weak", 1)])).logits.softmax(1).chunk(2)
+        return sharpen((first + second) / 2, self.temperature)

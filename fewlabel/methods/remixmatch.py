@@ -1,0 +1,80 @@
+"""ReMixMatch: Berthelot et al., https://arxiv.org/abs/1911.09785"""
+
+from typing import Annotated
+
+import torch
+from torch import Tensor, nn
+
+from ..losses import cross_entropy, sharpen
+from .memory import Alignment
+from .method import Method, Outputs, Problem, Step
+
+TURNS = 4  # by 0, 90, 180 and 270 degrees
+
+
+class ReMixMatch(Method):
+    """MixMatch with aligned guesses of the weak view as targets of strong ones, and a head that tells rotations."""
+
+    paper = "https://arxiv.org/abs/1911.09785"
+    passes = 2  # the first one for the guesses, without gradient
+    prior: Tensor
+
+    def __init__(
+        self,
+        weight: Annotated[float, "of the mixed unlabelled term, after the ramp"] = 1.5,
+        unmixed: Annotated[float, "weight of the strong view before mixing, after the ramp"] = 0.5,
+        rotation: Annotated[float, "weight of telling by how much an image was rotated"] = 0.5,
+        temperature: Annotated[float, "guesses are sharpened by the power 1 / this (T)"] = 0.5,
+        beta: Annotated[float, "shares of a mix are drawn from Beta(beta, beta)"] = 0.75,
+        ramp: Annotated[int, "steps over which the weights of guesses grow from 0"] = 1000,
+    ) -> None:
+        super().__init__()
+        self.weight, self.unmixed, self.rotation = weight, unmixed, rotation
+        self.temperature, self.beta, self.ramp = temperature, beta, ramp
+
+    def build(self, problem: Problem) -> None:
+        self.turn_head = nn.Linear(problem.features, TURNS)
+        self.align = Alignment(problem.classes, batches=128)
+        self.register_buffer("prior", problem.labels.bincount(minlength=problem.classes) / len(problem.labels))
+
+    def inputs(self, step: Step) -> dict[str, Tensor]:
+        labelled = step.view("strong", of="labelled")
+        everything = torch.cat([labelled, step.strong, step.view("strong", 1), step.weak])
+        return {
+            "mixed": step.mix(everything, self.beta, "remixmatch"),
+            "strong": step.strong,
+            "turned": turned(step.strong),
+        }
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        logits = out["mixed"].logits
+        guess = self.guess(step)
+        step.record(pseudo_labels=guess.argmax(1))
+        targets = step.mix(torch.cat([step.one_hot(logits), guess, guess, guess]), self.beta, "remixmatch")
+        labelled, given = len(step.labels), step.ramp(self.ramp)
+        turns = self.turn_head(out["turned"].features)
+        return {
+            "labelled": cross_entropy(logits[:labelled], targets[:labelled]),
+            "unlabelled": self.weight * given * cross_entropy(logits[labelled:], targets[labelled:]),
+            "unmixed": self.unmixed * given * cross_entropy(out["strong"].logits, guess),
+            "rotation": self.rotation * cross_entropy(turns, turn_of(turns)),
+        }
+
+    @torch.no_grad()
+    def guess(self, step: Step) -> Tensor:
+        """Probabilities of the weak view, aligned to the labelled classes, then sharpened."""
+        probabilities = step.look(step.weak).logits.softmax(1)
+        return sharpen(self.align(probabilities, self.prior), self.temperature)
+
+
+def turn_of(rows: Tensor) -> Tensor:
+    """How many quarters each row is turned: 0, 1, 2, 3, 0, 1, ... Batches are in random order, so this is random."""
+    return torch.arange(len(rows), device=rows.device) % TURNS
+
+
+def turned(images: Tensor) -> Tensor:
+    """Every image turned by its number of quarters."""
+    result = torch.empty_like(images)
+    for quarters in range(TURNS):
+        result[quarters::TURNS] = images[quarters::TURNS].rot90(quarters, (2, 3))
+    return result

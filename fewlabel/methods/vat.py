@@ -1,0 +1,59 @@
+"""Virtual adversarial training: Miyato et al., https://arxiv.org/abs/1704.03976"""
+
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..losses import cross_entropy, divergence, entropy
+from .method import Method, Outputs, Step
+
+
+class VAT(Method):
+    """A small change of the image in the worst direction must not change its probabilities."""
+
+    paper = "https://arxiv.org/abs/1704.03976"
+    passes = 4  # labelled; unlabelled plain, nudged to find the worst direction, and changed in that direction
+
+    def __init__(
+        self,
+        size: Annotated[float, "length of the change, of normalised images (epsilon)"] = 6.0,
+        nudge: Annotated[float, "length of the nudge that finds its direction (xi)"] = 1e-2,
+        weight: Annotated[float, "of the adversarial term, after the ramp"] = 0.3,
+        entropy: Annotated[float, "weight of the entropy of the predictions, after the ramp"] = 0.06,
+        ramp: Annotated[int, "steps over which both weights grow from 0"] = 2000,
+    ) -> None:
+        super().__init__()
+        self.size, self.nudge, self.weight, self.entropy, self.ramp = size, nudge, weight, entropy, ramp
+
+    def inputs(self, step: Step) -> dict[str, Tensor]:
+        return {"labelled": step.labelled}
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        # Plain, nudged and changed images go through the network in batches of the same rows: else the difference
+        # of the batch-norm statistics would be larger than that of the images.
+        plain = step.look(step.weak).logits
+        target = plain.detach()
+        step.record(pseudo_labels=target.argmax(1))
+        changed = step.look(step.weak + self.size * self.worst_direction(step, target)).logits
+        given = step.ramp(self.ramp)
+        return {
+            "labelled": cross_entropy(out["labelled"].logits, step.labels),
+            "adversarial": self.weight * given * divergence(changed, target),
+            "entropy": self.entropy * given * entropy(plain),
+        }
+
+    def worst_direction(self, step: Step, target: Tensor) -> Tensor:
+        """Of length 1 for each image, by one power iteration."""
+        direction = torch.randn(step.weak.shape, generator=step.generator("vat")).to(step.weak)
+        direction = unit(direction).requires_grad_()
+        with torch.enable_grad():
+            change = divergence(step.look(step.weak + self.nudge * direction).logits, target)
+        (gradient,) = torch.autograd.grad(change, direction)
+        return unit(gradient)
+
+
+def unit(rows: Tensor) -> Tensor:
+    """Each row divided by its length."""
+    return F.normalize(rows.flatten(1), dim=1, eps=1e-20).view(rows.shape)
