@@ -14,7 +14,7 @@ LAYERS = [
     {"errors", "files", "terminal", "recipe", "losses", "ema", "randomness", "data", "augment", "networks"},
     {"methods"},
     {"plan", "evaluate", "checkpoint", "progress", "predict", "report", "training", "loop"},
-    {"demo"},
+    {"demo", "grid"},
     {"cli", "__main__"},
 ]
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
