@@ -179,17 +179,17 @@ def predict(
     print(f"{len(images)} pictures labelled, {len(images.skipped)} could not be read: {output}")
 
 
-def methods(name: Annotated[str | None, "only this one"] = None, /) -> None:
-    """List the methods with their settings."""
+def methods(name: Annotated[str | None, "all about this one"] = None, /) -> None:
+    """List the methods with their settings, or tell all about one."""
     from rich.console import Console
     from rich.table import Table
 
     from .methods import ALIASES, METHODS, TERMS, parts_of, settings_of
 
-    console = Console()
-    chosen = parts_of(name) if name and name not in TERMS else {**METHODS, **TERMS}
-    if name in TERMS:
-        chosen = {name: TERMS[name]}
+    console = Console(highlight=False)
+    chosen = {**METHODS, **TERMS}
+    if name:
+        chosen = {name: TERMS[name]} if name in TERMS else parts_of(name)
     for part, kind in chosen.items():
         console.print(
             f"[bold]{'+' if part in TERMS else ''}{part}[/]  {summary(kind)}  [dim]{kind.paper}[/]", soft_wrap=True
@@ -199,9 +199,38 @@ def methods(name: Annotated[str | None, "only this one"] = None, /) -> None:
             table.add_row(f"  --{part}.{setting}", str(parameter.default), help_of(parameter.annotation)[0])
         if table.row_count:
             console.print(table)
-    if not name:
+        if name:
+            console.print(f"    The code: {kind.__module__.replace('.', '/')}.py")
+    if name:
+        console.print(cost(f"fixmatch+{name}" if name in TERMS else name), soft_wrap=True)
+    else:
         for alias, meaning in ALIASES.items():
             console.print(f"[bold]{alias}[/]  is another name of {meaning}")
+        console.print(
+            f"\n{' and '.join(f'+{term}' for term in TERMS)} may follow every other name: mixmatch+icl. "
+            "`fewlabel methods NAME` tells more about one.",
+            soft_wrap=True,
+        )
+
+
+def cost(method: str) -> str:
+    """What a step of a method comes to, by taking one on blank images."""
+    import torch
+
+    from .data import Dataset, Images
+    from .plan import make_plan
+    from .training import Training
+
+    blank = Images(torch.zeros(8, 1, 8, 8, dtype=torch.uint8), torch.arange(8) % 2, ("a", "b"), ("",) * 8)
+    dataset = Dataset("blank", blank, None, flip=False)
+    recipe = Recipe(method=method, network="mlp", device="cpu")
+    training = Training(make_plan(recipe, dataset), dataset)
+    taken, passes = training.advance(0), training.method.passes
+    return (
+        f"A step of {method} takes {taken.images} images through the network (batch {recipe.batch}, mu {recipe.mu}) "
+        f"in {passes} pass{'es' if passes > 1 else ''}; its loss is the sum of: {', '.join(taken.terms)}.\n"
+        f"Try it: fewlabel train digits --labels-per-class 2 --method {method}"
+    )
 
 
 COMMANDS: dict[str, Callable[..., Any]] = {

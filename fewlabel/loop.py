@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from . import __version__
+from .alarm import advice, alarms
 from .checkpoint import RunDirectory
 from .data import Dataset, load
 from .errors import UserError
@@ -234,7 +235,8 @@ def fit(
                     training.check(index, directory)
                 if log_now:
                     values = training.meter.read() | reporter.speed()
-                    reporter.line(done, values | (training.evaluate() if evaluate_now else {}))
+                    values |= training.evaluate() if evaluate_now else {}
+                    reporter.line(done, values | warnings(done, values, reporter, plan, dataset))
                 if save_now:
                     training.save(directory, done, reporter.seconds)
                     saved_at = time.monotonic()
@@ -245,6 +247,18 @@ def fit(
         if interrupted():  # the last thing that happened was a save
             raise Interrupted(f"stopped after step {done} of {plan.steps}; everything is saved.")
     return training, reporter.history
+
+
+def warnings(
+    done: int, values: dict[str, Any], reporter: Reporter, plan: Plan, dataset: Dataset
+) -> dict[str, dict[str, str]]:
+    """The alarms that are due at this line of metrics, to be noted in it; said aloud the first time."""
+    found = alarms([*reporter.history, {"step": done, **values}], plan.steps, dataset.train.classes)
+    for alarm, seen in found.items():
+        if not any(alarm in line.get("alarms", ()) for line in reporter.history):
+            suggestions = "".join(f"\n  - {suggestion}" for suggestion in advice(alarm, plan.recipe))
+            reporter.say(f"Warning at step {done}: {seen}. What may help:{suggestions}")
+    return {"alarms": found} if found else {}
 
 
 def due(index: int, steps: int, times: int) -> bool:

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 import statistics
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,12 +17,13 @@ from matplotlib.figure import Figure
 from PIL import Image
 from torch import Tensor
 
+from .alarm import advice
 from .data import Dataset
 from .evaluate import confusion
 from .files import write_atomically
 from .plan import Plan
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"  # told apart by colour-blind readers too
+COLOURS = BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"  # colour-blind readers tell them apart
 PICTURES = 24  # in each gallery
 SHOWN_CLASSES = 40  # beyond this, names on axes would be illegible
 STYLE = """
@@ -36,6 +38,8 @@ td, th { padding: 0.15rem 1.2rem 0.15rem 0; text-align: left; vertical-align: to
 figure { margin: 0; width: 5.2rem; font-size: 0.75rem; line-height: 1.25; overflow-wrap: anywhere; }
 figure img { width: 5.2rem; height: 5.2rem; image-rendering: pixelated; border: 1px solid #ccc; }
 figure img { box-sizing: border-box; }
+.warning { border-left: 0.3rem solid #D55E00; background: #FFF4EC; padding: 0.5rem 1rem; margin: 1rem 0; }
+.warning ul { margin: 0.3rem 0; padding-left: 1.3rem; }
 .charts { display: flex; flex-wrap: wrap; gap: 1rem; } .charts img { max-width: 100%; }
 """
 
@@ -59,6 +63,7 @@ def write_report(
     sections = [
         f"<h1>{escape(title)}</h1>",
         summary(plan, dataset, history, floor),
+        warnings_of(plan, history),
         curves(history, floor),
         pseudo_labels(history, dataset.train.classes),
         confusion_matrix(dataset, test_guess),
@@ -104,6 +109,27 @@ def summary(plan: Plan, dataset: Dataset, history: list[dict[str, Any]], floor: 
     return f'<div class="numbers">{boxes}</div><p>{text}</p>'
 
 
+def warnings_of(plan: Plan, history: list[dict[str, Any]]) -> str:
+    """The alarms that are still on at the end with what may help, and those that passed."""
+    steps: dict[str, list[int]] = {}
+    seen: dict[str, str] = {}
+    for line in history:
+        for alarm, text in line.get("alarms", {}).items():
+            steps.setdefault(alarm, []).append(line["step"])
+            seen[alarm] = text
+    boxes = []
+    for alarm, when in steps.items():
+        text = f"{escape(seen[alarm][0].upper() + seen[alarm][1:])}"
+        if alarm in history[-1].get("alarms", {}):
+            items = "".join(f"<li>{escape(suggestion)}</li>" for suggestion in advice(alarm, plan.recipe))
+            boxes.append(
+                f'<div class="warning"><b>{text}</b>, since step {when[0]:,}. What may help:<ul>{items}</ul></div>'
+            )
+        else:
+            boxes.append(f'<p class="note">For a while (steps {when[0]:,} to {when[-1]:,}): {text}. It passed.</p>')
+    return "".join(boxes)
+
+
 def accuracies(history: list[dict[str, Any]]) -> list[float]:
     return [line["accuracy"] for line in history if "accuracy" in line]
 
@@ -118,8 +144,8 @@ def curves(history: list[dict[str, Any]], floor: list[dict[str, Any]] | None) ->
         axes.legend(frameon=False)
 
     def losses(axes: Axes) -> None:
-        styles = zip((BLUE, ORANGE, GREEN, GREY), ("-", "--", "-.", ":"), strict=True)
-        for name, (colour, style) in zip([k for k in history[-1]["loss"] if k != "total"], styles, strict=False):
+        styles = itertools.cycle(itertools.product(("-", "--"), COLOURS))
+        for name, (style, colour) in zip([k for k in history[-1]["loss"] if k != "total"], styles, strict=False):
             points = [(line["step"], line["loss"][name]) for line in history]
             axes.plot(*zip(*points, strict=True), color=colour, linestyle=style, label=name)
         axes.set(xlabel="step", ylabel="loss, weighted")

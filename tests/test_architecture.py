@@ -13,7 +13,7 @@ PACKAGE = Path(fewlabel.__file__).parent
 LAYERS = [
     {"errors", "files", "terminal", "recipe", "losses", "ema", "randomness", "data", "augment", "networks"},
     {"methods"},
-    {"plan", "evaluate", "checkpoint", "progress", "predict", "report", "training", "loop"},
+    {"plan", "alarm", "evaluate", "checkpoint", "progress", "predict", "report", "training", "loop"},
     {"demo", "grid"},
     {"cli", "__main__"},
 ]
