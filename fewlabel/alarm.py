@@ -16,14 +16,16 @@ def alarms(history: Sequence[dict[str, Any]], steps: int, classes: Sequence[str]
     found = {}
     guessed = mean_since(history, "guessed_by_class", COLLAPSED_FOR * steps)
     if guessed is not None:
-        largest = sorted(range(len(guessed)), key=guessed.__getitem__, reverse=True)
-        few = largest[: max(1, len(classes) // 3)]
-        share = sum(guessed[c] for c in few)
-        if share >= NEARLY_ALL and len(classes) > 1:
+        few: list[int] = []
+        for c in sorted(range(len(guessed)), key=guessed.__getitem__, reverse=True):
+            few.append(c)
+            if sum(guessed[c] for c in few) >= NEARLY_ALL:
+                break
+        if len(few) <= max(1, len(classes) // 3) and len(classes) > 1:
+            share = sum(guessed[c] for c in few)
             names = ", ".join(classes[c] for c in few[:5]) + (", ..." if len(few) > 5 else "")
-            found[FEW_CLASSES] = (
-                f"{share:.0%} of the guesses for unlabelled images fall into {len(few)} of {len(classes)} classes ({names})"
-            )
+            where = f"{len(few)} of {len(classes)} classes ({names})"
+            found[FEW_CLASSES] = f"{share:.0%} of the guesses for unlabelled images fall into {where}"
     kept = mean_since(history, "kept", UNKEPT_FOR * steps)
     if kept is not None and kept[0] < NONE:
         found[NONE_KEPT] = "hardly any guess for an unlabelled image is confident enough to be learnt from"

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from fewlabel import METHODS
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -13,7 +15,10 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        before = dict(METHODS)
         exec(compile(block, page.name, "exec"), {})
+        for name in METHODS.keys() - before.keys():  # that the page added
+            del METHODS[name]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
