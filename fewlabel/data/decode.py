@@ -107,8 +107,9 @@ def cache_folder() -> Path:
 
 def cache_key(folder: Path, files: Sequence[str], size: int) -> str:
     digest = hashlib.sha256(f"{FORMAT} {size} {folder.resolve()}".encode("utf-8", "surrogateescape"))
+    top = f"{folder}{os.sep}"
     for name in files:
-        status = (folder / name).stat()
+        status = os.stat(top + name)
         digest.update(f"\n{name}\0{status.st_size}\0{status.st_mtime_ns}".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()[:32]
 

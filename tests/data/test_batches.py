@@ -121,3 +121,20 @@ def test_second_source_is_independent() -> None:
     assert (first == second).sum() < 10, "about one of 1000 positions agrees by chance"
     alone = make(1000, 100, 10)
     assert torch.equal(alone.unlabelled_index(0, "second"), second)
+
+
+@pytest.mark.parametrize("source", ["unlabelled", "second"])
+def test_labelled_images_may_be_left_out_of_the_unlabelled(source: str) -> None:
+    labels, labelled, _ = uneven(4)
+    batches = Batches(labels, labelled, 4, 7, 0, labelled_among_unlabelled=False)
+    drawn = torch.cat([batches.unlabelled_index(step, source) for step in range(18)])
+    assert not torch.isin(drawn, labelled).any()
+    others = [i for i in range(100) if i not in labelled.tolist()]
+    epochs = drawn[: 7 * len(others)].view(7, len(others))
+    assert torch.equal(epochs.sort(1).values, torch.tensor(others).expand_as(epochs))
+    assert torch.isin(batches.labelled_index(0), labelled).all()
+
+
+def test_where_all_images_are_labelled_none_is_left_out() -> None:
+    batches = Batches(torch.arange(6) % 2, torch.randperm(6), 3, 2, 0, labelled_among_unlabelled=False)
+    assert all(sorted(batches.unlabelled_index(step).tolist()) == list(range(6)) for step in range(4))
