@@ -53,7 +53,19 @@ def test_the_name_is_of_what_is_computed() -> None:
 
 def test_a_killed_grid_goes_on_to_the_same_results(tmp_path: Path) -> None:
     """Killed after the first of two runs: the first is not run again, and the second ends as if nothing had been."""
-    words = ["--data", "digits", "--images", "4000", "--methods", "supervised", "pi-model", "--seeds", "0", "--jobs", "1"]
+    words = [
+        "--data",
+        "digits",
+        "--images",
+        "4000",
+        "--methods",
+        "supervised",
+        "pi-model",
+        "--seeds",
+        "0",
+        "--jobs",
+        "1",
+    ]
     command = [sys.executable, "-m", "bench.methods", *words, "--out"]
     root = Path(__file__).parent.parent
 

@@ -25,18 +25,18 @@ def hue(images: Tensor, turn: Tensor) -> Tensor:
     """Turn the hue by `turn` (n,) of a whole round, in 255 steps; by way of Pillow's 8-bit HSV."""
     if images.shape[1] == 1:
         return images
-    value, least = images.amax(1).float(), images.amin(1).float()
+    value, least = images.amax(1).double(), images.amin(1).double()
     spread = value - least
-    red, green, blue = (value[:, None] - images.float()).div(spread[:, None].clamp(min=1)).unbind(1)
+    red, green, blue = rounded((value[:, None] - images) / spread[:, None].clamp(min=1)).unbind(1)
     r, g, _ = (images == value[:, None]).unbind(1)
-    place = torch.where(r, blue - green, torch.where(g, 2 + red - blue, 4 + green - red))
-    place = ((place / 6 + 1) % 1 * 255).trunc()
+    place = rounded(torch.where(r, blue - green, torch.where(g, 2 + red - blue, 4 + green - red)))
+    place = (rounded((place / 6 + 1) % 1) * 255).trunc()
     place = (place + (turn * 255).trunc().view(-1, 1, 1)) % 256
-    colourful = (spread / value.clamp(min=1) * 255).trunc() / 255
+    colourful = rounded((rounded(spread / value.clamp(min=1)) * 255).trunc() / 255)
     sixth = place * 6 / 255
-    part = sixth - sixth.floor()
+    part = rounded(sixth - sixth.floor())
     low, falling, rising = (
-        (value * (1 - colourful * share)).round() for share in (torch.ones_like(part), part, 1 - part)
+        (value * (1 - colourful * share) + 0.5).floor() for share in (torch.ones_like(part), part, 1 - part)
     )
     cases = [
         (value, rising, low),
@@ -50,6 +50,11 @@ def hue(images: Tensor, turn: Tensor) -> Tensor:
     channels = [torch.stack(options).gather(0, choice)[0] for options in zip(*cases, strict=True)]
     turned = torch.stack(channels, 1).to(torch.uint8)
     return torch.where((spread == 0)[:, None], images, turned)
+
+
+def rounded(values: Tensor) -> Tensor:
+    """To single precision, as Pillow keeps what it computes in double."""
+    return values.float().double()
 
 
 def grey(images: Tensor) -> Tensor:

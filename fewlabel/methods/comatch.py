@@ -70,5 +70,5 @@ class CoMatch(Method):
 
     def guess_graph(self, guesses: Tensor) -> Tensor:
         """Rows of sum 1: an image is connected to itself (1) and to those of like guesses."""
-        product = (guesses @ guesses.T).fill_diagonal_(1.0)
-        return to_probabilities(product * (product >= self.like))
+        product = guesses @ guesses.T
+        return to_probabilities((product * (product >= self.like)).fill_diagonal_(1.0))

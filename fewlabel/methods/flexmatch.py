@@ -36,8 +36,8 @@ class FlexMatch(Method):
         confidence, guess = out["weak"].logits.detach().softmax(1).max(1)
         kept = confidence >= self.class_thresholds()[guess]
         step.record(pseudo_labels=guess, kept=kept)
-        index = step.unlabelled_index.to(guess.device)
-        self.latest[index] = torch.where(confidence >= self.threshold, guess, self.latest[index])
+        sure = confidence >= self.threshold
+        self.latest[step.unlabelled_index.to(guess.device)[sure]] = guess[sure]
         return {
             "labelled": cross_entropy(out["labelled"].logits, step.labels),
             "unlabelled": self.weight * masked_cross_entropy(out["strong"].logits, guess, kept),

@@ -5,7 +5,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from ..losses import cross_entropy, masked_cross_entropy, to_probabilities
+from ..losses import cross_entropy, masked_cross_entropy
 from .method import Method, Outputs, Problem, Step
 
 
@@ -66,10 +66,14 @@ class FreeMatch(Method):
         probabilities = logits.softmax(1)
         mean = (weights[:, None] * probabilities).sum(0) / weights.sum().clamp(min=1)
         guessed = shares(probabilities.argmax(1), weights, probabilities)
-        ratio = torch.where(guessed > 0, mean / guessed.clamp(min=1e-12), 0.0)
-        now = ratio / ratio.sum().clamp(min=1e-12)
-        before = to_probabilities(self.mean_prediction / self.mean_guess)
+        now, before = relative(mean, guessed), relative(self.mean_prediction, self.mean_guess)
         return (before * torch.where(now > 0, now, 1.0).log()).sum()
+
+
+def relative(mean: Tensor, guessed: Tensor) -> Tensor:
+    """norm(mean / guessed), 0 for a class that is never guessed."""
+    ratio = torch.where(guessed > 0, mean / guessed.clamp(min=1e-12), 0.0)
+    return ratio / ratio.sum().clamp(min=1e-12)
 
 
 def shares(guess: Tensor, weights: Tensor, like: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ class SimMatch(Method):
 
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
         z = {name: F.normalize(self.projector(output.features), dim=1) for name, output in out.items()}
-        bank = self.bank.to(z["weak"])  # before this step's labelled images change it
+        bank = self.bank.to(z["weak"], copy=True)  # before this step's labelled images change it
         with torch.no_grad():
             own = self.align(out["weak"].logits.softmax(1))
             resembles = self.resemblance(z["weak"], bank).softmax(1)
