@@ -1,5 +1,7 @@
 """Arrays in an .npz file: x_train, y_train and, where there are any, x_test, y_test."""
 
+import struct
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,9 @@ import torch
 
 from ..errors import UserError
 from .images import UNLABELLED, Dataset, Images, numbered
+
+MAP_FROM = 1 << 28  # bytes; smaller arrays are read, and their checksums with them
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def read_npz(path: Path) -> Dataset:
@@ -16,7 +21,7 @@ def read_npz(path: Path) -> Dataset:
             content = np.load(file, allow_pickle=False)
             if not isinstance(content, np.lib.npyio.NpzFile):
                 raise ValueError("it holds a single array")
-            arrays = {name: content[name] for name in content.files}
+            arrays = {name: mapped(path, content, name) for name in content.files}
     except Exception as error:  # a damaged archive can raise anything
         raise UserError(f"{path} cannot be read as arrays ({error}).") from error
     if "x_train" not in arrays or "y_train" not in arrays:
@@ -32,10 +37,30 @@ def read_npz(path: Path) -> Dataset:
         pixels, y = pixel_array(path, f"x_{part}", arrays[f"x_{part}"]), labels[part]
         if len(pixels) != len(y):
             raise UserError(f"{path}: x_{part} has {len(pixels)} pictures, y_{part} {len(y)} labels.")
-        number = np.where(y == UNLABELLED, UNLABELLED, np.searchsorted(values, y))
-        return Images(torch.from_numpy(pixels), torch.from_numpy(number), classes, numbered(part, len(y)))
+        number = torch.from_numpy(np.where(y == UNLABELLED, UNLABELLED, np.searchsorted(values, y)))
+        source = ""
+        if isinstance(arrays[f"x_{part}"], np.memmap):
+            status = path.stat()
+            source = f"{status.st_size} {status.st_mtime_ns}"
+        return Images(torch.from_numpy(pixels), number, classes, numbered(part, len(y)), source=source)
 
     return Dataset(path.stem, images("train"), images("test") if "test" in parts else None, flip=True, own=True)
+
+
+def mapped(path: Path, content: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
+    """An array of the archive; a large one that is not compressed stays in the file, memory-mapped."""
+    entry = content.zip.getinfo(f"{name}.npy")  # type: ignore[union-attr]
+    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size < MAP_FROM:
+        return content[name]
+    with open(path, "rb") as file:
+        file.seek(entry.header_offset + 26)
+        lengths = struct.unpack("<HH", file.read(4))  # of the name and of what else precedes the content
+        file.seek(entry.header_offset + 30 + sum(lengths))
+        read_header = HEADERS[np.lib.format.read_magic(file)]
+        shape, fortran_order, dtype = read_header(file)
+        if dtype.hasobject:
+            raise ValueError("it holds objects")
+        return np.memmap(path, dtype, "c", file.tell(), shape, "F" if fortran_order else "C")
 
 
 def label_array(path: Path, name: str, array: np.ndarray) -> np.ndarray:
@@ -53,4 +78,4 @@ def pixel_array(path: Path, name: str, array: np.ndarray) -> np.ndarray:
         array = array.transpose(0, 3, 1, 2)
     if array.shape[1] not in (1, 3) or array.shape[2] != array.shape[3]:
         raise UserError(f"{path}: {name} must hold square pictures of one or three channels.")
-    return np.ascontiguousarray(array)
+    return array if isinstance(array, np.memmap) else np.ascontiguousarray(array)

@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from fewlabel.data import load
 from fewlabel.errors import UserError
@@ -41,6 +42,23 @@ def test_layouts(tmp_path: Path, stored: np.ndarray, expected: np.ndarray, save:
     assert np.array_equal(data.train.pixels.numpy(), expected)
     assert data.train.labels.tolist() == [0, 1, 1, 0]
     assert data.train.classes == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    "stored", [coloured(4), coloured(4).transpose(0, 2, 3, 1), np.asfortranarray(grey(4))], ids=["N3HW", "NHW3", "F"]
+)
+def test_large_arrays_stay_in_the_file(tmp_path: Path, stored: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "birds.npz"
+    np.savez(path, x_train=stored, y_train=np.array([0, 1, 1, 0]), x_test=stored[:1], y_test=np.array([1]))
+    read = load(path)
+    monkeypatch.setattr("fewlabel.data.npz.MAP_FROM", 200)
+    with_map = load(path)
+    assert not read.train.source
+    assert with_map.train.source
+    assert torch.equal(with_map.train.pixels, read.train.pixels)
+    assert str(path) in Path("/proc/self/maps").read_text()
+    with_map.train.pixels[0] = 7  # a private copy: never written to the file
+    assert torch.equal(load(path).train.pixels, read.train.pixels)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
