@@ -13,12 +13,11 @@ def brightness(images: Tensor, factor: Tensor) -> Tensor:
 
 
 def contrast(images: Tensor, factor: Tensor) -> Tensor:
-    mean = grey(images).double().mean((1, 2, 3), keepdim=True)
-    return blend((mean + 0.5).floor().expand(images.shape), images, factor)
+    return blend(mean_grey(images), images, factor)
 
 
 def saturation(images: Tensor, factor: Tensor) -> Tensor:
-    return blend(grey(images).expand(images.shape), images, factor)
+    return blend(grey(images), images, factor)
 
 
 def hue(images: Tensor, turn: Tensor) -> Tensor:
@@ -63,6 +62,11 @@ def grey(images: Tensor) -> Tensor:
         return images
     red, green, blue = images.int().unbind(1)
     return ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16).to(torch.uint8)[:, None]
+
+
+def mean_grey(images: Tensor) -> Tensor:
+    """(n, 1, 1, 1): the mean luminance, a whole number."""
+    return (grey(images).double().mean((1, 2, 3), keepdim=True) + 0.5).floor()
 
 
 def blend(plain: Tensor, images: Tensor, factor: Tensor) -> Tensor:

@@ -19,8 +19,8 @@ def cutout(images: Tensor, generator: torch.Generator) -> Tensor:
     count, _, height, width = images.shape
     hidden_rows = span(count, height, generator).to(images.device)
     hidden_columns = span(count, width, generator).to(images.device)
-    hidden = hidden_rows[:, None, :, None] & hidden_columns[:, None, None, :]
-    return images.masked_fill(hidden, GREY)
+    hidden = (hidden_rows[:, None, :, None] & hidden_columns[:, None, None, :]).to(torch.uint8)
+    return images * (1 - hidden) + GREY * hidden
 
 
 def span(count: int, side: int, generator: torch.Generator) -> Tensor:

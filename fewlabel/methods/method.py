@@ -139,7 +139,7 @@ class Step:
             index = {"labelled": self.labelled_index, "unlabelled": self.unlabelled_index}.get(of)
             if index is None:
                 index = self._batches.unlabelled_index(self.index, source=of)
-            pixels = self._pixels[index]
+            pixels = self._pixels.index_select(0, index)  # many times faster than [index]
             if self._device.type != "mps":  # which has no float64; views need it to agree with Pillow to the bit
                 pixels = pixels.to(self._device)
             self._fetched[of] = pixels
