@@ -12,8 +12,9 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
-from fewlabel import METHODS, Recipe
+from fewlabel import METHODS, Recipe, UserError
 from fewlabel.grid import Result, read_result, run_grid
+from fewlabel.methods import ALIASES
 from fewlabel.plan import check_recipe
 
 
@@ -37,28 +38,30 @@ def tell(result: Result) -> None:
 
 
 def table(results: list[Result]) -> str:
-    """Markdown: a row for each method, alone and with ICL side by side."""
-    by_method = defaultdict(list)
+    """Markdown: a row for each method; alone and with each term side by side."""
+    cells: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
     for result in results:
-        by_method[result.recipe["method"]].append(result)
-    lines = ["| method | steps | alone | minutes | steps | `+icl` | minutes |", "|---|---|---|---|---|---|---|"]
-    for name in METHODS:
-        if name in by_method or f"{name}+icl" in by_method:
-            cells = [cell for full in (name, f"{name}+icl") for cell in summary(by_method[full])]
-            lines.append(f"| `{name}` | {' | '.join(cells)} |")
+        base, plus, terms = ALIASES.get(name := result.recipe["method"], name).partition("+")
+        cells[base][plus + terms].append(result)
+    columns = list(dict.fromkeys(terms for row in cells.values() for terms in row))
+    head = " | ".join(f"steps | {f'`{terms}`' if terms else 'alone'} | minutes" for terms in columns)
+    lines = [f"| method | {head} |", "|---" * (1 + 3 * len(columns)) + "|"]
+    for base in (name for name in METHODS if name in cells):
+        lines.append(f"| `{base}` | {' | '.join(summary(cells[base][terms]) for terms in columns)} |")
     return "\n".join(lines)
 
 
-def summary(results: list[Result]) -> tuple[str, str, str]:
-    """Steps; mean and standard deviation over seeds, with the seeds behind; minutes."""
+def summary(results: list[Result]) -> str:
+    """Steps; mean and standard deviation over seeds, with the seeds behind; minutes. A star: an alarm was on."""
     done = [result for result in results if result.accuracy is not None]
+    failed = f" {len(results) - len(done)} failed" if len(results) > len(done) else ""
     if not done:
-        return "", "not run", ""
+        return f" |{failed or ' not run'} | "
     percent = [100 * (result.accuracy or 0) for result in done]
     spread = f" ± {statistics.stdev(percent):.2f}" if len(percent) > 1 else ""
-    each = ", ".join(f"{value:.1f}" for value in percent)
+    each = ", ".join(f"{value:.1f}{'*' * bool(one.alarms)}" for value, one in zip(percent, done, strict=True))
     minutes = statistics.mean(result.seconds for result in done) / 60
-    return str(done[0].steps), f"{statistics.mean(percent):.2f}{spread} ({each})", f"{minutes:.1f}"
+    return f"{done[0].steps} | {statistics.mean(percent):.2f}{spread} ({each}){failed} | {minutes:.1f}"
 
 
 def main() -> None:
@@ -74,11 +77,16 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="run nothing, show what there is")
     options = parser.parse_args()
     recipes = [recipe(options, method, seed) for seed in options.seeds for method in options.methods]
-    if options.show:
-        found = [read_result(options.out, check_recipe(one)) for one in recipes]
-        results = [result for result in found if result]
-    else:
-        results = run_grid(recipes, options.out, options.jobs, tell)
+    try:
+        if options.show:
+            found = [read_result(options.out, check_recipe(one)) for one in recipes]
+            results = [result for result in found if result]
+        else:
+            results = run_grid(recipes, options.out, options.jobs, tell)
+    except UserError as error:
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        parser.exit(130, "stopped; the same command goes on from there.\n")
     print(table(results))
 
 

@@ -14,7 +14,7 @@ from .errors import UserError
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Either the whole new file is there or the old one still is."""
-    temporary = path.with_name(f".{path.name}.partial")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with open(temporary, "wb") as file:
             file.write(content)

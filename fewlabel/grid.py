@@ -2,19 +2,23 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import joblib
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from . import __version__
 from .checkpoint import RunDirectory
+from .errors import UserError
 from .files import write_json
 from .loop import train
 from .plan import check_recipe
 from .recipe import PLACES, Recipe
+
+ATTEMPTS = 3  # at what was under way when the system killed a worker, for want of memory perhaps
 
 
 @dataclass(frozen=True)
@@ -22,9 +26,11 @@ class Result:
     """What one run of a grid came to."""
 
     recipe: dict[str, Any]
+    version: str = __version__
     accuracy: float | None = None  # the last evaluation of the averaged weights
     steps: int = 0
     seconds: float = 0.0
+    alarms: tuple[str, ...] = ()  # that were on at the end
     error: str | None = None  # why there is no accuracy
 
 
@@ -34,17 +40,26 @@ def run_grid(
     """Run them all, `jobs` at a time with the cores shared out; gives the results in the order of the recipes.
 
     A run whose result is in `out` is not run again unless it had failed; one that was killed goes on from its last
-    checkpoint. A failure stops no other run. `told` is called with every result as it comes.
+    checkpoint. A failure stops no other run. `told` is called with every result as it comes. Results are known by the
+    recipe: after a change of the data or of the code, choose another `out`.
     """
-    recipes = [check_recipe(recipe) for recipe in recipes]
-    results = {name_of(recipe): read_result(out, recipe) for recipe in recipes}
-    open_ones = [recipe for recipe in recipes if results[name_of(recipe)] is None]
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    calls = (joblib.delayed(run_one)(replace(recipe, threads=threads), out) for recipe in open_ones)
-    for name, result in joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls):
-        results[name] = result
-        told(result)
-    return [result for recipe in recipes if (result := results[name_of(recipe)]) is not None]
+    if jobs < 1:
+        raise UserError(f"a grid needs at least one job, not {jobs}.")
+    grid = {name_of(recipe): recipe for recipe in map(check_recipe, recipes)}
+    results = {name: result for name, recipe in grid.items() if (result := read_result(out, recipe))}
+    threads = max(1, joblib.cpu_count() // jobs)
+    for attempt in range(1, ATTEMPTS + 1):
+        left = [replace(recipe, threads=threads) for name, recipe in grid.items() if name not in results]
+        calls = (joblib.delayed(run_one)(recipe, out) for recipe in left)
+        try:
+            for name, result in joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls):
+                results[name] = result
+                told(result)
+            break
+        except TerminatedWorkerError as error:
+            if attempt == ATTEMPTS:
+                raise UserError("a worker process was killed again and again: try fewer jobs at a time.") from error
+    return [results[name] for name in grid]
 
 
 def run_one(recipe: Recipe, out: Path) -> tuple[str, Result]:
@@ -53,8 +68,14 @@ def run_one(recipe: Recipe, out: Path) -> tuple[str, Result]:
     directory = RunDirectory(out / "runs" / name)
     try:
         run = train(replace(recipe, out=str(directory.path)), resume=True, quiet=True)
-        steps, seconds = run.history[-1]["step"], run.history[-1]["seconds"]
-        result = Result(recipe.to_dict(), run.accuracy, steps, seconds)
+        last = run.history[-1]
+        result = Result(
+            recipe.to_dict(),
+            accuracy=run.accuracy,
+            steps=last["step"],
+            seconds=last["seconds"],
+            alarms=tuple(last.get("alarms", ())),
+        )
     except Exception as error:  # of any kind: it is kept, and the other runs go on
         result = Result(recipe.to_dict(), error=f"{type(error).__name__}: {error}")
     path = result_path(out, recipe)
@@ -64,12 +85,13 @@ def run_one(recipe: Recipe, out: Path) -> tuple[str, Result]:
 
 
 def read_result(out: Path, recipe: Recipe) -> Result | None:
-    """The result that a run left, or None where it left none or failed."""
+    """The result that a run of this version left, or None where it left none or failed."""
     try:
-        result = Result(**json.loads(result_path(out, recipe).read_text()))
+        facts = json.loads(result_path(out, recipe).read_text())
     except FileNotFoundError:
         return None
-    return None if result.error else result
+    result = Result(**facts | {"alarms": tuple(facts["alarms"])})
+    return None if result.error or result.version != __version__ else result
 
 
 def result_path(out: Path, recipe: Recipe) -> Path:

@@ -22,7 +22,7 @@ from .evaluate import calibrated, probabilities
 from .files import write_json
 from .methods import full_settings
 from .networks import Classifier
-from .plan import Plan, check_recipe, fingerprint, make_plan
+from .plan import Plan, check_recipe, default_evaluations, fingerprint, make_plan
 from .predict import write_predictions
 from .progress import Reporter
 from .recipe import Recipe
@@ -108,7 +108,8 @@ def steps_of(images: int, plan: Plan, dataset: Dataset) -> Plan:
     steps = images // Training(plan, dataset).advance(0).images
     if steps < 1:
         raise UserError(f"one step takes more than {images} images: give more --images, or a smaller --batch.")
-    return replace(plan, steps=steps)
+    evaluations = plan.recipe.evaluations or default_evaluations(replace(plan.recipe, steps=steps), dataset)
+    return replace(plan, steps=steps, evaluations=evaluations)
 
 
 def fit_into(minutes: float, plan: Plan, dataset: Dataset) -> Plan:

@@ -53,8 +53,9 @@ def interpolation_contrast(
     allowed = ~torch.eye(len(embeddings), dtype=torch.bool, device=embeddings.device)
     if negatives is not None:
         allowed = allowed & negatives
+    similarity = embeddings @ embeddings.T / temperature
     # A large negative number instead of -inf: a row with no negative at all would turn its gradient into NaN.
-    similarity = (embeddings @ embeddings.T / temperature).masked_fill(~allowed, -1e9)
+    similarity = similarity.masked_fill(~allowed, torch.finfo(similarity.dtype).min / 2)
     push = torch.logsumexp(similarity, 1).masked_fill(~allowed.any(1), 0.0)
     return (push - positive).mean()
 
@@ -64,13 +65,13 @@ def align(probabilities: Tensor, mean_prediction: Tensor, target: Tensor | None 
 
     `target` is the distribution of classes to align to, by default uniform.
     """
-    aligned = probabilities / mean_prediction
+    aligned = probabilities / mean_prediction.clamp(min=1e-12)  # where a class was never thought possible
     return to_probabilities(aligned if target is None else aligned * target)
 
 
 def sharpen(probabilities: Tensor, temperature: float) -> Tensor:
     """p^(1/T), re-normalised: below T = 1 the likely classes become likelier."""
-    return to_probabilities(probabilities ** (1 / temperature))
+    return (probabilities.log() / temperature).softmax(-1)
 
 
 def to_probabilities(rows: Tensor) -> Tensor:

@@ -31,15 +31,18 @@ class Meter:
         for name, value in terms.items():
             self._sum(f"loss/{name}", value.detach())
         if records:
-            guess, kept = records["pseudo_labels"], records["kept"]
+            guess, kept, predicted = (records[name] for name in ("pseudo_labels", "kept", "predictions"))
             known = kept & (truth >= 0)
             self._sum("rows", torch.full((), float(len(kept)), device=self._device))
             self._sum("known", known.sum())
             self._sum("right", (known & (guess == truth)).sum())
-            per_class = torch.zeros(2, self._classes, device=self._device)
-            per_class[0].index_add_(0, guess, torch.ones_like(guess, dtype=torch.float32))
-            per_class[1].index_add_(0, guess, kept.float())
-            self._sum("guessed and kept by class", per_class)
+            per_class = torch.zeros(3, self._classes, device=self._device)
+            each = torch.ones_like(guess, dtype=torch.float32)
+            for row, classes, weight in zip(
+                per_class, (guess, guess, predicted), (each, kept.float(), each), strict=True
+            ):
+                row.index_add_(0, classes, weight)
+            self._sum("by class", per_class)
 
     def _sum(self, name: str, value: Tensor) -> None:
         self.sums[name] = self.sums[name] + value if name in self.sums else value.to(self._dtype)
@@ -52,11 +55,12 @@ class Meter:
         terms = {name.removeprefix("loss/"): (sums[name] / steps).item() for name in sums if name.startswith("loss/")}
         line["loss"] = {"total": sum(terms.values()), **terms}
         if "rows" in sums:
-            guessed, kept = sums["guessed and kept by class"]
+            guessed, kept, predicted = sums["by class"]
             line["kept"] = (kept.sum() / sums["rows"]).item()
             line["kept_accuracy"] = (sums["right"] / sums["known"]).item() if sums["known"] else None
             line["guessed_by_class"] = (guessed / sums["rows"]).tolist()
             line["kept_by_class"] = (kept / sums["rows"]).tolist()
+            line["predicted_by_class"] = (predicted / sums["rows"]).tolist()
         return line
 
     def finite(self) -> bool:

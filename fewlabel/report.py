@@ -111,22 +111,28 @@ def summary(plan: Plan, dataset: Dataset, history: list[dict[str, Any]], floor: 
 
 def warnings_of(plan: Plan, history: list[dict[str, Any]]) -> str:
     """The alarms that are still on at the end with what may help, and those that passed."""
-    steps: dict[str, list[int]] = {}
+    began: dict[str, int] = {}  # the last unbroken stretch of each alarm, and what was seen
+    ended: dict[str, int] = {}
     seen: dict[str, str] = {}
+    before: dict[str, str] = {}
     for line in history:
-        for alarm, text in line.get("alarms", {}).items():
-            steps.setdefault(alarm, []).append(line["step"])
-            seen[alarm] = text
+        now = line.get("alarms", {})
+        for alarm, text in now.items():
+            began[alarm] = began[alarm] if alarm in before else line["step"]
+            ended[alarm], seen[alarm] = line["step"], text
+        before = now
     boxes = []
-    for alarm, when in steps.items():
+    for alarm in seen:
         text = f"{escape(seen[alarm][0].upper() + seen[alarm][1:])}"
-        if alarm in history[-1].get("alarms", {}):
+        if alarm in before:
             items = "".join(f"<li>{escape(suggestion)}</li>" for suggestion in advice(alarm, plan.recipe))
             boxes.append(
-                f'<div class="warning"><b>{text}</b>, since step {when[0]:,}. What may help:<ul>{items}</ul></div>'
+                f'<div class="warning"><b>{text}</b>, since step {began[alarm]:,}. What may help:<ul>{items}</ul></div>'
             )
         else:
-            boxes.append(f'<p class="note">For a while (steps {when[0]:,} to {when[-1]:,}): {text}. It passed.</p>')
+            boxes.append(
+                f'<p class="note">For a while (steps {began[alarm]:,} to {ended[alarm]:,}): {text}. It passed.</p>'
+            )
     return "".join(boxes)
 
 

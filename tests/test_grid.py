@@ -1,15 +1,21 @@
 """Grids of runs: finished ones are not run again, failures are kept, a killed grid goes on."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import fewlabel
+from bench.methods import table
 from fewlabel import Recipe
+from fewlabel.errors import UserError
 from fewlabel.grid import Result, name_of, run_grid
 from tests.commands import ENVIRONMENT
 from tests.test_loop import wait_for
@@ -30,6 +36,42 @@ def test_every_run_once_and_failures_do_not_stop_the_others(tmp_path: Path) -> N
     again = run_grid(recipes, tmp_path, told=told.append)
     assert [result.error is not None for result in told] == [True]  # only the failed one was tried again
     assert [again[0], again[2]] == [results[0], results[2]]
+
+
+def test_the_same_recipe_twice_is_one_run(tmp_path: Path) -> None:
+    told: list[Result] = []
+    assert len(run_grid([BASE, replace(BASE, threads=1), BASE], tmp_path, jobs=2, told=told.append)) == 1
+    assert len(told) == 1
+
+
+def test_a_result_of_another_version_does_not_count(tmp_path: Path) -> None:
+    run_grid([BASE], tmp_path)
+    (path,) = (tmp_path / "results").iterdir()
+    path.write_text(path.read_text().replace(f'"version": "{fewlabel.__version__}"', '"version": "0.0.1"'))
+    told: list[Result] = []
+    run_grid([BASE], tmp_path, told=told.append)
+    assert len(told) == 1
+
+
+def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
+    """As the system does when memory runs out: the other runs end, and so does this one in the end."""
+    killer = threading.Thread(target=kill_a_worker, args=(tmp_path,))
+    killer.start()
+    results = run_grid([replace(BASE, seed=seed, steps=60) for seed in range(3)], tmp_path, jobs=2)
+    killer.join()
+    assert [result.error for result in results] == [None] * 3
+    assert [result.recipe["seed"] for result in results] == [0, 1, 2]
+
+
+def kill_a_worker(out: Path) -> None:
+    """The first one that has begun a run."""
+    while not list(out.glob("runs/*/recipe.json")):
+        time.sleep(0.05)
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    workers = [int(child) for child in children if "loky" in Path(f"/proc/{child}/cmdline").read_text()]
+    workers = [w for w in workers if "resource_tracker" not in Path(f"/proc/{w}/cmdline").read_text()]
+    assert workers
+    os.kill(workers[0], signal.SIGKILL)
 
 
 def test_a_result_says_what_was_run(tmp_path: Path) -> None:
@@ -92,6 +134,31 @@ def test_a_killed_grid_goes_on_to_the_same_results(tmp_path: Path) -> None:
 
 
 def test_a_recipe_of_another_shape_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="did you mean supervised"):
+    with pytest.raises(UserError, match="did you mean supervised"):
         run_grid([BASE, replace(BASE, method="supervized")], tmp_path)
+    with pytest.raises(UserError, match="at least one job"):
+        run_grid([BASE], tmp_path, jobs=0)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_table_of_the_bench() -> None:
+    """Every method that was run has its row, with and without terms; failures and alarms show."""
+
+    def result(method: str, accuracy: float | None, *alarms: str) -> Result:
+        return Result({"method": method}, accuracy=accuracy, steps=7, seconds=90.0, alarms=alarms)
+
+    text = table(
+        [
+            result("fixmatch", 0.9),
+            result("fixmatch", 0.7, "none kept"),
+            result("icl-ssl", 0.8),
+            result("vat", None),
+            result("fixmatch+aug-contrast", 0.5),
+        ]
+    )
+    assert text.splitlines() == [
+        "| method | steps | alone | minutes | steps | `+icl` | minutes | steps | `+aug-contrast` | minutes |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+        "| `vat` |  | 1 failed |  |  | not run |  |  | not run |  |",
+        "| `fixmatch` | 7 | 80.00 ± 14.14 (90.0, 70.0*) | 1.5 | 7 | 80.00 (80.0) | 1.5 | 7 | 50.00 (50.0) | 1.5 |",
+    ]

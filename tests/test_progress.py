@@ -10,11 +10,15 @@ from fewlabel.progress import Meter, Reporter, describe, kept_lines
 def test_meter_against_counting_by_hand() -> None:
     meter = Meter(3, torch.device("cpu"))
     steps = [
-        ([0, 1, 1, 2], [True, True, False, False], [0, 2, 1, 2], 2.0),
-        ([0, 0, 1, 2], [True, False, False, True], [0, 0, -1, -1], 4.0),
+        ([0, 1, 1, 2], [True, True, False, False], [1, 1, 1, 2], [0, 2, 1, 2], 2.0),
+        ([0, 0, 1, 2], [True, False, False, True], [0, 0, 1, 1], [0, 0, -1, -1], 4.0),
     ]
-    for guess, kept, truth, loss in steps:
-        records = {"pseudo_labels": torch.tensor(guess), "kept": torch.tensor(kept)}
+    for guess, kept, predicted, truth, loss in steps:
+        records = {
+            "pseudo_labels": torch.tensor(guess),
+            "kept": torch.tensor(kept),
+            "predictions": torch.tensor(predicted),
+        }
         meter.add({"labelled": torch.tensor(loss), "unlabelled": torch.tensor(1.0)}, records, torch.tensor(truth))
     line = meter.read()
     assert line["loss"] == {"total": 4.0, "labelled": 3.0, "unlabelled": 1.0}
@@ -22,6 +26,7 @@ def test_meter_against_counting_by_hand() -> None:
     assert line["kept_accuracy"] == pytest.approx(2 / 3)  # three kept ones have a known label
     assert line["guessed_by_class"] == [3 / 8, 3 / 8, 2 / 8]
     assert line["kept_by_class"] == [2 / 8, 1 / 8, 1 / 8]
+    assert line["predicted_by_class"] == [2 / 8, 5 / 8, 1 / 8]
     assert meter.sums == {}
 
 

@@ -1,6 +1,8 @@
 """Methods by name. A new one is a file of its own and one line here."""
 
 import inspect
+import math
+from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
 
 from ..errors import UserError, unknown
@@ -66,8 +68,8 @@ TERMS: dict[str, type[Term]] = {
     "aug-contrast": AugContrast,
 }
 ALIASES = {"icl-ssl": "fixmatch+icl"}
-NUMBERS = {int: "a whole number", float: "a number"}
 MORE_THAN_0 = {"temperature", "beta", "queue"}  # settings, of whatever method
+AT_MOST_1 = {"momentum", "smoothing"}
 
 
 def parts_of(name: str) -> dict[str, type[Method]]:
@@ -103,11 +105,18 @@ def check(name: str, value: Any, setting: inspect.Parameter) -> Any:
     kind = get_args(setting.annotation)[0]
     if get_origin(kind) is Literal and value not in get_args(kind):
         raise unknown(f"value of {name}", str(value), get_args(kind))
+    if kind is bool and not isinstance(value, bool):
+        raise UserError(f"{name} must be true or false, not {value!r}.")
     if kind in (int, float):
-        if isinstance(value, bool) or not isinstance(value, kind | int) or not value >= 0:
-            raise UserError(f"{name} must be {NUMBERS[kind]} of at least 0, not {value!r}.")
+        number = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
+        words = "a whole number" if kind is int else "a number"
+        if not (number and 0 <= value < math.inf):
+            raise UserError(f"{name} must be {words} of at least 0, not {value!r}.")
         if value == 0 and setting.name in MORE_THAN_0:
             raise UserError(f"{name} must be more than 0.")
+        if value > 1 and setting.name in AT_MOST_1:
+            raise UserError(f"{name} must be at most 1, not {value!r}.")
+        return kind(value)
     return value
 
 

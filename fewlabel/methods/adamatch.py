@@ -41,7 +41,7 @@ class AdaMatch(Method):
             target = align(unlabelled, unlabelled.mean(0), labelled.mean(0))
             confidence, guess = target.max(1)
             kept = confidence >= self.threshold * labelled.amax(1).mean()
-        step.record(pseudo_labels=guess, kept=kept)
+        step.record(pseudo_labels=guess, kept=kept, predictions=unlabelled.argmax(1))
         given = 0.5 - math.cos(min(math.pi, 2 * math.pi * step.index / step.steps)) / 2
         return {
             "labelled": cross_entropy(weak, step.labels) + cross_entropy(strong, step.labels),

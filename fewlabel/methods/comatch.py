@@ -53,7 +53,7 @@ class CoMatch(Method):
             self.guesses.push(torch.cat([own, step.one_hot(own)]))
             confidence, guess = target.max(1)
             kept = confidence >= self.threshold
-        step.record(pseudo_labels=guess, kept=kept)
+        step.record(pseudo_labels=guess, kept=kept, predictions=out["weak"].logits.argmax(1))
         return {
             "labelled": cross_entropy(out["labelled"].logits, step.labels),
             "unlabelled": self.weight * masked_cross_entropy(out["strong"].logits, target, kept),

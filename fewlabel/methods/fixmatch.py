@@ -31,9 +31,10 @@ class FixMatch(Method):
         return {"labelled": step.labelled, "weak": step.weak, "strong": step.strong}
 
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
-        confidence, guess = self.guess(step, out["weak"].logits.detach()).max(1)
+        weak = out["weak"].logits.detach()
+        confidence, guess = self.guess(step, weak).max(1)
         kept = confidence >= self.threshold
-        step.record(pseudo_labels=guess, kept=kept)
+        step.record(pseudo_labels=guess, kept=kept, predictions=weak.argmax(1))
         return {
             "labelled": cross_entropy(out["labelled"].logits, step.labels),  # L_x
             "unlabelled": self.weight * masked_cross_entropy(out["strong"].logits, guess, kept),  # L_u

@@ -128,17 +128,24 @@ class Step:
         """The labels as probabilities (B, classes), as wide as `like` and of its kind."""
         return torch.zeros_like(like[: len(self.labels)]).scatter_(1, self.labels[:, None], 1.0)
 
-    def record(self, pseudo_labels: Tensor, kept: Tensor | None = None) -> None:
-        """Tell progress and report what was guessed for the unlabelled batch, and which guesses were used (or all)."""
+    def record(self, pseudo_labels: Tensor, kept: Tensor | None = None, predictions: Tensor | None = None) -> None:
+        """Tell progress, report and alarm what was guessed for the unlabelled batch, and which guesses were used.
+
+        All are unless `kept` says otherwise. `predictions` are the classes the network itself says, where guesses are
+        not those: an aligned guess hides that the network takes all images for the same.
+        """
         kept = torch.ones_like(pseudo_labels, dtype=torch.bool) if kept is None else kept
-        self.records = {"pseudo_labels": pseudo_labels.detach(), "kept": kept.detach()}
+        predictions = pseudo_labels if predictions is None else predictions
+        records = {"pseudo_labels": pseudo_labels, "kept": kept, "predictions": predictions}
+        self.records = {name: rows.detach() for name, rows in records.items()}
 
     def _batch(self, of: str) -> Tensor:
         """The pixels of a batch, fetched once."""
         if of not in self._fetched:
             index = {"labelled": self.labelled_index, "unlabelled": self.unlabelled_index}.get(of)
-            if index is None:
+            if of == "second":
                 index = self._batches.unlabelled_index(self.index, source=of)
+            assert index is not None, f"there is no batch '{of}': labelled, unlabelled or second"
             pixels = self._pixels.index_select(0, index)  # many times faster than [index]
             if self._device.type != "mps":  # which has no float64; views need it to agree with Pillow to the bit
                 pixels = pixels.to(self._device)

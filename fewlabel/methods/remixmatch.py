@@ -49,7 +49,6 @@ class ReMixMatch(Method):
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
         logits = out["mixed"].logits
         guess = self.guess(step)
-        step.record(pseudo_labels=guess.argmax(1))
         targets = step.mix(torch.cat([step.one_hot(logits), guess, guess, guess]), self.beta, "remixmatch")
         labelled, given = len(step.labels), step.ramp(self.ramp)
         turns = self.turn_head(out["turned"].features)
@@ -64,7 +63,9 @@ class ReMixMatch(Method):
     def guess(self, step: Step) -> Tensor:
         """Probabilities of the weak view, aligned to the labelled classes, then sharpened."""
         probabilities = step.look(step.weak).logits.softmax(1)
-        return sharpen(self.align(probabilities, self.prior), self.temperature)
+        guess = sharpen(self.align(probabilities, self.prior), self.temperature)
+        step.record(pseudo_labels=guess.argmax(1), predictions=probabilities.argmax(1))
+        return guess
 
 
 def turn_of(rows: Tensor) -> Tensor:

@@ -57,7 +57,7 @@ class SimMatch(Method):
             resembled = to_probabilities(resembles * own[:, self.labels])
             confidence, guess = target.max(1)
             kept = confidence >= self.threshold
-        step.record(pseudo_labels=guess, kept=kept)
+        step.record(pseudo_labels=guess, kept=kept, predictions=out["weak"].logits.argmax(1))
         self.remember(step, z["labelled"].detach())
         return {
             "labelled": cross_entropy(out["labelled"].logits, step.labels),

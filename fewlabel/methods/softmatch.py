@@ -52,4 +52,4 @@ class SoftMatch(Method):
         self.mean.lerp_(confidence.mean().to(self.mean), rate)
         self.variance.lerp_(confidence.var().to(self.variance), rate)  # unbiased
         below = (confidence - self.mean).clamp(max=0)
-        return torch.exp(-((self.sigmas * below) ** 2) / (2 * self.variance))
+        return torch.exp(-((self.sigmas * below) ** 2) / (2 * self.variance.clamp(min=1e-12)))
