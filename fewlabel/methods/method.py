@@ -115,9 +115,12 @@ class Step:
 
     @torch.no_grad()
     def teacher(self, images: Tensor) -> Output:
-        """What the average of the weights (EMA) says, in evaluation mode, without gradient."""
+        """What the average of the weights (EMA) says, without gradient; batch statistics are used, as in `look`.
+
+        The running statistics are of the raw weights: they would not suit the averaged ones.
+        """
         self.images_seen += len(images)
-        with self.autocast():
+        with norms_frozen(self._teacher), self.autocast():
             return self._teacher(images)
 
     def autocast(self) -> torch.autocast:

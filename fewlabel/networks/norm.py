@@ -28,13 +28,13 @@ def set_norm_momentum(module: nn.Module, step: int, steps: int | None) -> bool:
 
 @contextmanager
 def norms_frozen(module: nn.Module) -> Iterator[None]:
-    """Within this block batch statistics are used but the running ones stay untouched."""
+    """Within this block batch statistics are used but the running ones stay untouched, whatever the module's mode."""
     layers = [layer for layer in module.modules() if isinstance(layer, BatchNorm)]
-    before = [layer.momentum for layer in layers]
+    before = [(layer.momentum, layer.training) for layer in layers]
     for layer in layers:
-        layer.momentum = 0.0
+        layer.momentum, layer.training = 0.0, True
     try:
         yield
     finally:
-        for layer, momentum in zip(layers, before, strict=True):
-            layer.momentum = momentum
+        for layer, (momentum, training) in zip(layers, before, strict=True):
+            layer.momentum, layer.training = momentum, training

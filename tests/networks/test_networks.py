@@ -85,5 +85,10 @@ def test_frozen_norms_use_batch_statistics_and_keep_the_running_ones() -> None:
     with norms_frozen(classifier):
         frozen = classifier(images).logits
     assert all(torch.equal(v, classifier.state_dict()[k]) for k, v in before.items())
+    classifier.eval()
+    with norms_frozen(classifier):
+        assert torch.equal(frozen, classifier(images).logits)  # in evaluation mode too
+    assert not any(layer.training for layer in classifier.modules())
+    classifier.train()
     assert torch.equal(frozen, classifier(images).logits)  # the same as a usual training pass
     assert not all(torch.equal(v, classifier.state_dict()[k]) for k, v in before.items())
