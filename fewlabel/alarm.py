@@ -41,7 +41,7 @@ def mean_since(
     since = history[-1]["step"] - max(share * steps, least)
     if since < 0 or field not in history[-1]:
         return None
-    recent = [line[field] for line in history if line["step"] > since]
+    recent = [line[field] for line in history if line["step"] > since and field in line]
     rows = [row if isinstance(row, list) else [row] for row in recent]
     return [sum(column) / len(rows) for column in zip(*rows, strict=True)]
 
