@@ -163,9 +163,8 @@ def predict(
 ) -> None:
     """Label a folder of pictures (or one picture) with a trained model."""
     from .checkpoint import RunDirectory
-    from .data.folder import read_unlabelled
-    from .evaluate import probabilities
     from .plan import choose_device
+    from .predict import predict as run_predict
     from .predict import write_predictions
 
     if not Path(output).absolute().parent.is_dir():
@@ -173,10 +172,9 @@ def predict(
     network, model = RunDirectory(Path(run)).read_model(choose_device(device))
     if model["channels"] != 3:
         raise UserError(f"the model in {run} was trained on single-channel arrays and cannot label picture files.")
-    images = read_unlabelled(Path(path), model["size"])
-    guesses = probabilities(network, images.pixels, title="Labelling")
-    write_predictions(Path(output), images.names, guesses, model["classes"], images.skipped)
-    print(f"{len(images)} pictures labelled, {len(images.skipped)} could not be read: {output}")
+    names, guesses, skipped = run_predict(network, Path(path), model["size"])
+    write_predictions(Path(output), names, guesses, model["classes"], skipped)
+    print(f"{len(names)} pictures labelled, {len(skipped)} could not be read: {output}")
 
 
 def methods(name: Annotated[str | None, "all about this one"] = None, /) -> None:

@@ -6,7 +6,28 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from .data.folder import read_unlabelled
+from .errors import UserError
+from .evaluate import CHUNK, probabilities
 from .files import write_csv
+from .networks import Classifier
+
+
+def predict(network: Classifier, path: Path, size: int) -> tuple[list[str], Tensor, dict[str, str]]:
+    """Names and class probabilities of the pictures of a folder, and why others could not be read.
+
+    The next pictures are decoded while the network looks at these.
+    """
+    names, guesses, skipped = list[str](), list[Tensor](), dict[str, str]()
+    for images in read_unlabelled(path, size, CHUNK, title="Labelling"):
+        names += images.names
+        skipped |= images.skipped
+        if len(images):
+            guesses.append(probabilities(network, images.pixels))
+    if not names:
+        name, reason = next(iter(skipped.items()))
+        raise UserError(f"none of the {len(skipped)} pictures in {path} can be read, beginning with {name} ({reason}).")
+    return names, torch.cat(guesses), skipped
 
 
 def write_predictions(

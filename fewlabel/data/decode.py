@@ -116,21 +116,13 @@ def cache_key(folder: Path, files: Sequence[str], size: int) -> str:
 
 def fill_cache(place: Path, folder: Path, files: Sequence[str], size: int) -> None:
     """Decode in parallel into a new folder, which appears under its name only when it is complete."""
-
-    def attempt(name: str) -> np.ndarray | str:
-        try:
-            return decode(folder / name, size)
-        except Exception as error:  # decoders raise whatever a damaged file makes them raise
-            return str(error) or type(error).__name__
-
     rows: list[int] = []
     skipped: dict[str, str] = {}
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix="filling-") as temporary, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's, of harmless oddities; here, since filters belong to all threads
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix="filling-") as temporary:
             with open(Path(temporary) / "pixels.u8", "wb") as file:
-                pictures = in_order(attempt, files, os.cpu_count() or 1)
+                pictures = decoded(folder, files, size)
                 for position, picture in enumerate(with_progress(pictures, len(files), f"Reading {folder}")):
                     if isinstance(picture, str):
                         skipped[files[position]] = picture
@@ -147,6 +139,20 @@ def fill_cache(place: Path, folder: Path, files: Sequence[str], size: int) -> No
             f"cannot keep decoded pictures in {place.parent} ({error.strerror}): "
             "free some space, or name another folder in the environment variable FEWLABEL_CACHE."
         ) from error
+
+
+def decoded(folder: Path, files: Sequence[str], size: int) -> Iterator[np.ndarray | str]:
+    """Every picture, or why it cannot be read; threads decode ahead of the reader."""
+
+    def attempt(name: str) -> np.ndarray | str:
+        try:
+            return decode(folder / name, size)
+        except Exception as error:  # decoders raise whatever a damaged file makes them raise
+            return str(error) or type(error).__name__
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow's, of harmless oddities; here, since filters belong to all threads
+        yield from in_order(attempt, files, os.cpu_count() or 1)
 
 
 def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:

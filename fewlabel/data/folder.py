@@ -1,14 +1,17 @@
 """Folders of ordinary pictures: class subfolders and loose files, with labels from a CSV file."""
 
 import csv
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+import numpy as np
 import torch
 
 from ..errors import UserError
-from .decode import SUFFIXES, cache_key, decode_all, default_size
+from ..terminal import with_progress
+from .decode import CHANNELS, SUFFIXES, cache_key, decode_all, decoded, default_size
 from .images import UNLABELLED, Dataset, Images
 
 NO_CLASS = ("unlabelled", "unlabeled")  # subfolders of these names hold pictures of no known class
@@ -45,10 +48,20 @@ def read_labelled(folder: Path, classes: Sequence[str], size: int, labels: str |
     return read_pictures(folder, files, classes_of, classes, size)
 
 
-def read_unlabelled(path: Path, size: int) -> Images:
-    """A folder of pictures (or one picture) of which nothing is known."""
+def read_unlabelled(path: Path, size: int, chunk: int, title: str = "") -> Iterator[Images]:
+    """A folder of pictures (or one picture) of which nothing is known, `chunk` at a time, with a bar called `title`.
+
+    Nothing is kept: while one chunk is worked on, the next is decoded.
+    """
     folder, files = (path.parent, [path.name]) if path.is_file() else (path, scan(path)[0])
-    return read_pictures(folder, files, {}, (), size)
+    pictures = iter(with_progress(decoded(folder, files, size), len(files), title))
+    for first in range(0, len(files), chunk):
+        names = files[first : first + chunk]
+        found = dict(zip(names, itertools.islice(pictures, len(names)), strict=True))
+        pixels = {name: picture for name, picture in found.items() if not isinstance(picture, str)}
+        skipped = {name: picture for name, picture in found.items() if isinstance(picture, str)}
+        stack = np.stack(list(pixels.values())) if pixels else np.empty((0, CHANNELS, size, size), np.uint8)
+        yield Images(torch.from_numpy(stack), torch.full((len(pixels),), UNLABELLED), (), list(pixels), skipped)
 
 
 def scan(folder: Path) -> tuple[list[str], dict[str, str]]:

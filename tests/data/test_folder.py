@@ -321,9 +321,22 @@ def test_judging_a_folder(photos: Path, tmp_path: Path) -> None:
 
 
 def test_pictures_to_predict(photos: Path) -> None:
-    images = read_unlabelled(photos, 16)
-    assert images.names == NAMES
-    assert images.labels.tolist() == [-1] * 5
-    one = read_unlabelled(photos / "dog" / "1.png", 16)
+    (photos / "cat" / "damaged.png").write_bytes(b"no picture")
+    chunks = list(read_unlabelled(photos, 16, chunk=4))
+    assert [len(images) + len(images.skipped) for images in chunks] == [4, 2]
+    assert [name for images in chunks for name in images.names] == NAMES
+    assert [name for images in chunks for name in images.skipped] == ["cat/damaged.png"]
+    assert {label for images in chunks for label in images.labels.tolist()} == {-1}
+    whole = load(photos, size=16).train
+    assert torch.equal(torch.cat([images.pixels for images in chunks]), whole.pixels)
+    (one,) = read_unlabelled(photos / "dog" / "1.png", 16, chunk=4)
     assert one.names == ["1.png"]
     check_colours(one, [RED])
+
+
+def test_a_chunk_without_a_readable_picture(photos: Path) -> None:
+    for name in NAMES:
+        (photos / name).write_bytes(b"no picture")
+    (images,) = read_unlabelled(photos, 16, chunk=9)
+    assert images.pixels.shape == (0, 3, 16, 16)
+    assert list(images.skipped) == NAMES
