@@ -229,6 +229,17 @@ def test_minutes_fix_the_number_of_steps(digits: Dataset, tmp_path: Path, monkey
     assert_same_weights(repeated, first)
 
 
+def test_images_fix_the_number_of_steps_whatever_the_passes(digits: Dataset, tmp_path: Path) -> None:
+    """Mean Teacher looks at 8 labelled and 8 unlabelled images and asks its teacher about 8: 24 a step."""
+    recipe = tiny(tmp_path / "run", method="mean-teacher", batch=8, steps=None, images=500, evaluations=None)
+    run = train(recipe, digits, quiet=True)
+    facts = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    assert run.history[-1]["step"] == facts["steps"] == 500 // 24
+    assert facts["evaluations"] == 1  # so few images do not call for the usual 20
+    with pytest.raises(UserError, match="give more --images"):
+        train(replace(recipe, images=23, out=str(tmp_path / "b")), digits, quiet=True)
+
+
 def test_minutes_leave_room_for_training_and_too_few_are_refused(
     digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,7 +349,7 @@ def test_without_a_test_set(digits: Dataset, tmp_path: Path, capsys: pytest.Capt
     [
         ({"batch": 0}, "batch must be at least 2"),
         ({"steps": -1}, "steps must be at least 1"),
-        ({"minutes": 1.0}, "--steps or --minutes, not both"),
+        ({"minutes": 1.0}, "give one of --steps, --images and --minutes"),
         ({"network": "vgg"}, "unknown network 'vgg'"),
         ({"device": "quantum"}, "device 'quantum' cannot be used here"),
         ({"method": "fixmach"}, "did you mean fixmatch"),

@@ -70,7 +70,7 @@ def test_fingerprint_notices_changes(digits: Dataset) -> None:
         ({"learning_rate": float("nan")}, "learning-rate must be more than 0"),
         ({"weight_decay": -1.0}, "weight-decay must be at least 0"),
         ({"ema": 1.0}, "less than 1"),
-        ({"steps": 1, "minutes": 1.0}, "not both"),
+        ({"steps": 1, "minutes": 1.0}, "give one of --steps, --images and --minutes"),
         ({"settings": {"icl.beta": 0}}, "icl.beta must be more than 0"),
         ({"settings": {"icl.weight": -1}}, "icl.weight must be a number of at least 0"),
     ],
