@@ -48,7 +48,9 @@ class ReMixMatch(Method):
 
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
         logits = out["mixed"].logits
-        guess = self.guess(step)
+        weak = self.look_at_weak(step)
+        guess = sharpen(self.align(weak, self.prior), self.temperature)  # aligned to the labelled classes, sharpened
+        step.record(pseudo_labels=guess.argmax(1), predictions=weak.argmax(1))
         targets = step.mix(torch.cat([step.one_hot(logits), guess, guess, guess]), self.beta, "remixmatch")
         labelled, given = len(step.labels), step.ramp(self.ramp)
         turns = self.turn_head(out["turned"].features)
@@ -60,12 +62,9 @@ class ReMixMatch(Method):
         }
 
     @torch.no_grad()
-    def guess(self, step: Step) -> Tensor:
-        """Probabilities of the weak view, aligned to the labelled classes, then sharpened."""
-        probabilities = step.look(step.weak).logits.softmax(1)
-        guess = sharpen(self.align(probabilities, self.prior), self.temperature)
-        step.record(pseudo_labels=guess.argmax(1), predictions=probabilities.argmax(1))
-        return guess
+    def look_at_weak(self, step: Step) -> Tensor:
+        """Probabilities of the weak view, which the guesses are made of."""
+        return step.look(step.weak).logits.softmax(1)
 
 
 def turn_of(rows: Tensor) -> Tensor:
