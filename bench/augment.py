@@ -40,7 +40,7 @@ def main() -> None:
     draw = torch.Generator().manual_seed(0)
 
     def ours() -> None:
-        strong(pixels, draw, True)
+        strong(pixels, draw)
 
     def theirs() -> None:
         torch.stack([usual.to_tensor(usual.strong(picture)) for picture in pictures])

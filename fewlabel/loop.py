@@ -161,7 +161,7 @@ def write_start(directory: RunDirectory, plan: Plan, dataset: Dataset, data: str
         "steps": plan.steps,
         "evaluations": plan.evaluations,
         "network": plan.network,
-        "flip": plan.flip,
+        "without": sorted(plan.without),
         "precision": str(plan.precision).removeprefix("torch."),
         "data": data,
         "device": device,
@@ -180,7 +180,7 @@ def saved_plan(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Dat
         steps=saved["steps"],
         evaluations=saved["evaluations"],
         network=saved["network"],
-        flip=saved["flip"],
+        without=frozenset(saved["without"]),
         precision=getattr(torch, saved["precision"]),
     )
 
@@ -188,10 +188,12 @@ def saved_plan(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Dat
 def introduce(reporter: Reporter, plan: Plan, dataset: Dataset) -> None:
     """Say what is about to happen, and what was decided by itself."""
     train, test = dataset.train, dataset.test
-    flip = "mirrored pictures count as the same" if plan.flip else "no mirroring"
+    views = "no mirroring" if "horizontal-flip" in plan.without else "mirrored pictures count as the same"
+    if others := sorted(plan.without - {"horizontal-flip"}):
+        views += f"; no view with {', '.join(others)}"
     reporter.say(
         f"{dataset.name}: {len(train)} training images of {train.size}x{train.size}, "
-        f"{len(plan.labelled)} of them labelled, {len(train.classes)} classes; {flip}."
+        f"{len(plan.labelled)} of them labelled, {len(train.classes)} classes; {views}."
     )
     if train.skipped:
         reporter.say(f"{len(train.skipped)} pictures could not be read and are left out; the report names them.")

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .augment import CHANGES
 from .data import Dataset, Images, few_label_split
 from .data.images import UNLABELLED
 from .data.named import NAMED
-from .errors import UserError
+from .errors import UserError, unknown
 from .methods import full_settings, make_method
 from .networks import make_encoder
 from .recipe import Recipe
@@ -28,7 +29,7 @@ class Plan:
     steps: int
     evaluations: int
     network: str
-    flip: bool
+    without: frozenset[str]  # changes that no view makes
     device: torch.device
     precision: torch.dtype
 
@@ -69,10 +70,25 @@ def make_plan(recipe: Recipe, dataset: Dataset) -> Plan:
         steps=recipe.steps or 2000,
         evaluations=recipe.evaluations or default_evaluations(recipe, dataset),
         network=network,
-        flip=dataset.flip if recipe.flip is None else recipe.flip,
+        without=left_out(recipe, dataset),
         device=device,
         precision=getattr(torch, recipe.precision or ("bfloat16" if device.type == "cuda" else "float32")),
     )
+
+
+def left_out(recipe: Recipe, dataset: Dataset) -> frozenset[str]:
+    """The changes that no view makes: what the recipe names, and mirroring where that gives another thing."""
+    flip = dataset.flip if recipe.flip is None else recipe.flip
+    return frozenset(changes_named(recipe.without)) | frozenset(() if flip else ("horizontal-flip",))
+
+
+def changes_named(text: str) -> list[str]:
+    """Changes that views can make, from their names with commas between."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in CHANGES:
+            raise unknown("change of a view", name, CHANGES)
+    return names
 
 
 def check_recipe(recipe: Recipe) -> Recipe:
@@ -99,6 +115,8 @@ def check_recipe(recipe: Recipe) -> Recipe:
             raise UserError(f"{name.replace('_', '-')} must be more than 0, not {value}.")
     if not recipe.weight_decay >= 0 or not 0 <= recipe.ema < 1:
         raise UserError("weight-decay must be at least 0, and ema at least 0 and less than 1.")
+    if "horizontal-flip" in changes_named(recipe.without) and recipe.flip:
+        raise UserError("--flip and --without horizontal-flip contradict each other.")
     make_method(recipe.method, **recipe.settings)
     paths = {name: getattr(recipe, name) for name in ("data", "labels", "test")}
     full: dict[str, Any] = {

@@ -24,6 +24,9 @@ class Recipe:
         int | None, "side of the pictures of a folder; default 32 where they are small, else 64", "Data"
     ] = None
     flip: Annotated[bool | None, "is a mirrored picture the same thing? default yes, but no for digits", "Data"] = None
+    without: Annotated[
+        str, "changes that no view may make, such as rotate,hue; `fewlabel drift` tells which", "Data"
+    ] = ""
 
     method: Annotated[str, "see `fewlabel methods`; +icl may follow any method", "Training"] = "icl-ssl"
     settings: dict[str, Any] = field(default_factory=dict)  # of the method's parts, such as {"icl.temperature": 0.5}

@@ -262,11 +262,15 @@ def unreadable(dataset: Dataset) -> str:
 
 
 def settings(plan: Plan) -> str:
-    facts = plan.recipe.to_dict() | {"network": plan.network, "flip": plan.flip, "steps": plan.steps}
+    facts = plan.recipe.to_dict() | {
+        "network": plan.network,
+        "without": ", ".join(sorted(plan.without)),
+        "steps": plan.steps,
+    }
     rows = "".join(
         f"<tr><td>{escape(name.replace('_', '-'))}</td><td>{escape(str(value))}</td></tr>"
         for name, value in facts.items()
-        if value not in (None, {})
+        if value not in (None, {}, "")
     )
     return f"<h2>Settings</h2><details><summary>The recipe of this run</summary><table>{rows}</table></details>"
 

@@ -98,7 +98,7 @@ class Training:
             self.train.pixels,
             self.train.labels,
             self.batches,
-            plan.flip,
+            plan.without,
             self.network,
             self.teacher,
             plan.precision,

@@ -87,7 +87,7 @@ def test_training_with_a_test_folder_and_class_subfolders(tmp_path: Path, capsys
     assert "9 test images" in out
     assert "Test accuracy:" in out
     facts = json.loads((tmp_path / "run" / "recipe.json").read_text())
-    assert facts["flip"] is False
+    assert facts["without"] == ["horizontal-flip"]
     assert facts["recipe"]["floor"] is False
     assert table(tmp_path / "run" / "predictions.csv") == []  # every picture was labelled
 

@@ -17,7 +17,8 @@ def digits() -> Dataset:
 
 def test_defaults(digits: Dataset) -> None:
     plan = make_plan(Recipe(labels_per_class=3, device="cpu"), digits)
-    assert (plan.network, plan.flip, plan.steps, plan.precision) == ("wrn-10-1", False, 2000, torch.float32)
+    assert (plan.network, plan.steps, plan.precision) == ("wrn-10-1", 2000, torch.float32)
+    assert plan.without == {"horizontal-flip"}
     assert digits.train.labels[plan.labelled].bincount().tolist() == [3] * 10
 
 
@@ -112,3 +113,13 @@ def test_default_directory() -> None:
     assert Recipe(data="photos.v2").directory == Path("runs/photos.v2-icl-ssl-0")
     assert Recipe(data="some/arrays.npz").directory == Path("runs/arrays-icl-ssl-0")
     assert Recipe(out="here").directory == Path("here")
+
+
+def test_changes_to_leave_out_are_named_with_commas(digits: Dataset) -> None:
+    plan = make_plan(Recipe(labels_per_class=2, without="rotate, hue"), digits)
+    assert plan.without == {"horizontal-flip", "rotate", "hue"}
+    assert make_plan(Recipe(labels_per_class=2, flip=True, without="hue"), digits).without == {"hue"}
+    with pytest.raises(UserError, match="did you mean rotate"):
+        check_recipe(Recipe(without="rotat"))
+    with pytest.raises(UserError, match="contradict"):
+        check_recipe(Recipe(flip=True, without="horizontal-flip"))

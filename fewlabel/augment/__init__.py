@@ -1,9 +1,12 @@
 """Views of a batch of images, made of whole tensors on the device where the images are."""
 
+from .randaugment import OPERATIONS
 from .simclr import simclr
 from .strong import strong
 from .weak import weak
 
-__all__ = ["VIEWS", "simclr", "strong", "weak"]
+__all__ = ["CHANGES", "VIEWS", "simclr", "strong", "weak"]
 
-VIEWS = {"weak": weak, "strong": strong, "simclr": simclr}  # name -> function(images, generator, flip)
+VIEWS = {"weak": weak, "strong": strong, "simclr": simclr}  # name -> function(images, generator, without)
+# What views may do to a picture, by the names that `without` knows; no view turns one upside down.
+CHANGES = ("horizontal-flip", "vertical-flip", "shift", "crop", "cutout", "hue", "grey", *OPERATIONS[1:])

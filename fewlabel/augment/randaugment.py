@@ -6,7 +6,7 @@ channel, so that all images of a batch are looked up at once. The geometric ones
 row cost one resampling.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import torch
 import torch.nn.functional as F
@@ -134,8 +134,10 @@ GEOMETRIC = ("rotate", "shear-x", "shear-y", "translate-x", "translate-y")
 OPERATIONS = ("identity", *TABLES, *POINT, *GEOMETRIC)
 
 
-def randaugment(images: Tensor, generator: torch.Generator) -> Tensor:
+def randaugment(images: Tensor, generator: torch.Generator, without: Collection[str] = ()) -> Tensor:
     """Two operations drawn for each image, each applied with probability 1/2, in the order in which they were drawn.
+
+    Where one of `without` is drawn, nothing is done.
 
     Two geometric ones are multiplied into one matrix, so there is one resampling at most: after a point operation that
     was drawn first, before one that was drawn second.
@@ -145,6 +147,8 @@ def randaugment(images: Tensor, generator: torch.Generator) -> Tensor:
     level = torch.randint(1, LEVELS + 1, shape, generator=generator)
     sign = torch.randint(2, shape, generator=generator) * 2 - 1
     chosen = chosen * (torch.rand(shape, generator=generator) < 0.5)  # 0 is the identity
+    allowed = torch.tensor([name not in without for name in OPERATIONS])
+    chosen = chosen * allowed[chosen]
 
     images = apply_point(images, chosen[:, 0], level[:, 0])
     images = apply_geometric(images, chosen, level * sign)

@@ -1,6 +1,7 @@
 """The view of SimCLR, which CoMatch contrasts with the strong one: Chen et al., https://arxiv.org/abs/2002.05709"""
 
 import math
+from collections.abc import Collection
 
 import torch
 import torch.nn.functional as F
@@ -10,17 +11,22 @@ from .colour import brightness, contrast, grey, hue, saturation
 
 SMALLEST = 0.2  # share of the image's area that a crop keeps at least
 RATIO = 4 / 3  # of the sides of a crop, at most
-JITTER = {brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1}  # how far each may go
+JITTER = {"brightness": (brightness, 0.4), "contrast": (contrast, 0.4), "colour": (saturation, 0.4), "hue": (hue, 0.1)}
 
 
-def simclr(images: Tensor, generator: torch.Generator, flip: bool) -> Tensor:
-    """A crop of any size, mirrored or not, with other colours (p 0.8) or without any (p 0.2). uint8 in, uint8 out."""
-    count = len(images)
-    boxes = draw_boxes(count, images.shape[-2], images.shape[-1], generator)
-    mirrored = (torch.rand(count, generator=generator) < 0.5) & flip
+def simclr(images: Tensor, generator: torch.Generator, without: Collection[str] = ()) -> Tensor:
+    """A crop of any size, mirrored or not, with other colours (p 0.8) or without any (p 0.2). uint8 in, uint8 out.
+
+    `without` may name crop, horizontal-flip, brightness, contrast, colour, hue and grey.
+    """
+    count, height, width = len(images), *images.shape[-2:]
+    boxes = draw_boxes(count, height, width, generator)
+    if "crop" in without:
+        boxes = torch.tensor([[0.0, 0.0, height, width]]).expand(count, 4)
+    mirrored = (torch.rand(count, generator=generator) < 0.5) & ("horizontal-flip" not in without)
     images = crop_and_resize(images, boxes, mirrored)
-    images = jitter(images, generator)
-    grey_rows = (torch.rand(count, generator=generator) < 0.2).to(images.device)
+    images = jitter(images, generator, without)
+    grey_rows = ((torch.rand(count, generator=generator) < 0.2) & ("grey" not in without)).to(images.device)
     return torch.where(grey_rows.view(-1, 1, 1, 1), grey(images), images)
 
 
@@ -53,7 +59,7 @@ def places(start: Tensor, length: Tensor, side: int) -> Tensor:
     return torch.clamp(place, start + 0.5, start + length - 0.5) * 2 / side - 1
 
 
-def jitter(images: Tensor, generator: torch.Generator) -> Tensor:
+def jitter(images: Tensor, generator: torch.Generator, without: Collection[str] = ()) -> Tensor:
     """With probability 0.8 all four changes of colour, in an order and by factors that each image draws for itself."""
     count = len(images)
     order = torch.rand(count, len(JITTER), generator=generator).argsort(1)
@@ -61,9 +67,9 @@ def jitter(images: Tensor, generator: torch.Generator) -> Tensor:
     change = 2 * torch.rand(count, len(JITTER), generator=generator) - 1
     images = images.clone()
     for turn in range(len(JITTER)):
-        for which, (operation, most) in enumerate(JITTER.items()):
+        for which, (name, (operation, most)) in enumerate(JITTER.items()):
             rows = (chosen & (order[:, turn] == which)).nonzero().flatten()
-            if len(rows):
+            if len(rows) and name not in without:
                 amount = (most * change[rows, which] + (operation is not hue)).to(images.device)
                 rows = rows.to(images.device)
                 images[rows] = operation(images[rows], amount)

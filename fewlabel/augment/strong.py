@@ -1,5 +1,7 @@
 """The strong view: the weak view, then RandAugment, then a cutout."""
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor
 
@@ -9,9 +11,10 @@ from .weak import weak
 GREY = 127
 
 
-def strong(images: Tensor, generator: torch.Generator, flip: bool) -> Tensor:
-    """uint8 in, uint8 out."""
-    return cutout(randaugment(weak(images, generator, flip), generator), generator)
+def strong(images: Tensor, generator: torch.Generator, without: Collection[str] = ()) -> Tensor:
+    """uint8 in, uint8 out; `without` names operations to leave out."""
+    images = randaugment(weak(images, generator, without), generator, without)
+    return images if "cutout" in without else cutout(images, generator)
 
 
 def cutout(images: Tensor, generator: torch.Generator) -> Tensor:

@@ -1,17 +1,22 @@
 """The weak view: a mirror image where that is harmless, and a shift by up to an eighth of the side."""
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor
 
 
-def weak(images: Tensor, generator: torch.Generator, flip: bool) -> Tensor:
-    """Flip with probability 1/2, then crop at random after reflect-padding by 1/8. uint8 in, uint8 out."""
+def weak(images: Tensor, generator: torch.Generator, without: Collection[str] = ()) -> Tensor:
+    """Flip with probability 1/2, then crop at random after reflect-padding by 1/8. uint8 in, uint8 out.
+
+    `without` names operations to leave out, here and in all views: "horizontal-flip" and "shift" of the weak one.
+    """
     count, _, height, width = images.shape
     mirrored = torch.rand(count, generator=generator) < 0.5
-    down, right = (shifts(count, side // 8, generator) for side in (height, width))
+    down, right = (shifts(count, side // 8, generator) * ("shift" not in without) for side in (height, width))
     rows = reflect(torch.arange(height) + down[:, None], height)
     columns = reflect(torch.arange(width) + right[:, None], width)
-    if flip:
+    if "horizontal-flip" not in without:
         columns = torch.where(mirrored[:, None], width - 1 - columns, columns)
     return take(images, rows.to(images.device), columns.to(images.device))
 

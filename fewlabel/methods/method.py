@@ -1,6 +1,6 @@
 """What a method is: it says which images it looks at, then what it asks of the network's answers."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -41,7 +41,7 @@ class Step:
         pixels: Tensor,
         labels: Tensor,
         batches: Batches,
-        flip: bool,
+        without: Collection[str],
         network: Classifier,
         teacher: Classifier,
         precision: torch.dtype = torch.float32,
@@ -51,7 +51,7 @@ class Step:
         self.unlabelled_index = batches.unlabelled_index(index)
         self.records: dict[str, Tensor] = {}
         self.images_seen = 0
-        self._seed, self._flip, self._pixels, self._batches = seed, flip, pixels, batches
+        self._seed, self._without, self._pixels, self._batches = seed, without, pixels, batches
         self._network, self._teacher, self._precision = network, teacher, precision
         self._device = network.mean.device
         self.labels = labels[self.labelled_index].to(self._device)
@@ -77,7 +77,7 @@ class Step:
         """The n-th independent view of that kind, of the "labelled", "unlabelled" or a "second" unlabelled batch."""
         key = (kind, n, of)
         if key not in self._views:
-            view = VIEWS[kind](self._batch(of), self.generator(f"{of}/{kind}/{n}"), self._flip)
+            view = VIEWS[kind](self._batch(of), self.generator(f"{of}/{kind}/{n}"), self._without)
             self._views[key] = self._network.normalise(view.to(self._device))
         return self._views[key]
 

@@ -30,7 +30,7 @@ def make_step(index: int = 0, network: Classifier | None = None) -> Step:
     labels = torch.arange(40) % CLASSES
     batches = Batches(labels, torch.arange(8), BATCH, MU, seed=0)
     network = network or make_classifier("mlp", 1, 8, CLASSES, projector=True, seed=0)
-    return Step(index, STEPS, 0, pixels, labels, batches, False, network, network)
+    return Step(index, STEPS, 0, pixels, labels, batches, ["horizontal-flip"], network, network)
 
 
 def answers(names: list[str], seed: int = 0, scale: float = 2.0, labelled: int = BATCH) -> dict[str, Output]:
