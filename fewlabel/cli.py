@@ -5,7 +5,7 @@ import inspect
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -29,7 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if words[0] not in COMMANDS:
             raise unknown("command", words[0], COMMANDS)
-        return run(words[0], words[1:])
+        if words[0] == "paper":
+            if len(words) < 2 or words[1] in ("-h", "--help"):
+                print(f"{summary(paper)}\n\nUsage: fewlabel paper COMMAND ...\n\n{listing(PAPER)}")
+                return 0 if len(words) > 1 else USAGE_ERROR
+            if words[1] not in PAPER:
+                raise unknown("command of `fewlabel paper`", words[1], PAPER)
+            return run(f"paper {words[1]}", PAPER[words[1]], words[2:])
+        return run(words[0], COMMANDS[words[0]], words[1:])
     except UserError as error:
         print(f"fewlabel: {error}", file=sys.stderr)
         return USAGE_ERROR
@@ -42,25 +49,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def overview() -> str:
-    width = max(map(len, COMMANDS)) + 2
-    commands = "\n".join(f"  {name:{width}}{summary(command)}" for name, command in COMMANDS.items())
     return (
         "fewlabel trains a classifier from two labels per class and everything you never labelled.\n\n"
-        f"Usage: fewlabel COMMAND ...\n\n{commands}\n\n"
+        f"Usage: fewlabel COMMAND ...\n\n{listing(COMMANDS)}\n\n"
         "fewlabel COMMAND --help tells more; fewlabel --version the version.\n"
         "New here? Run `fewlabel demo`."
     )
+
+
+def listing(commands: Mapping[str, Callable[..., Any]]) -> str:
+    width = max(map(len, commands)) + 2
+    return "\n".join(f"  {name:{width}}{summary(command)}" for name, command in commands.items())
 
 
 def summary(command: Callable[..., Any]) -> str:
     return (command.__doc__ or "").strip().splitlines()[0]
 
 
-def run(name: str, words: list[str]) -> int:
+def run(name: str, function: Callable[..., Any], words: list[str]) -> int:
     """Parse the words after the command by its signature, and call it."""
     from cyclopts import App, CycloptsError, Parameter
 
-    command = train_command(words) if name == "train" else described(COMMANDS[name])
+    command = train_command(words) if function is train else described(function)
     app = App(
         name=f"fewlabel {name}",
         help_flags=["--help", "-h"],
@@ -223,20 +233,163 @@ def cost(method: str) -> str:
     dataset = Dataset("blank", blank, None, flip=False)
     recipe = Recipe(method=method, network="mlp", device="cpu")
     training = Training(make_plan(recipe, dataset), dataset)
-    taken, passes = training.advance(0), training.method.passes
+    taken = training.advance(0)
     return (
         f"A step of {method} takes {taken.images} images through the network (batch {recipe.batch}, mu {recipe.mu}) "
-        f"in {passes} pass{'es' if passes > 1 else ''}; its loss is the sum of: {', '.join(taken.terms)}.\n"
+        f"in {taken.passes} pass{'es' if taken.passes > 1 else ''}; its loss is the sum of: {', '.join(taken.terms)}.\n"
         f"Try it: fewlabel train digits --labels-per-class 2 --method {method}"
     )
 
 
+def drift(
+    data: Annotated[str, "folder, .npz file or name of a data set, as for `fewlabel train`"],
+    /,
+    *,
+    labels: Annotated[str | None, "CSV file with the header file,label for pictures of the folder"] = None,
+    labels_per_class: Annotated[
+        int | None, "use so many labels of each class; default what there is, 500 in all"
+    ] = None,
+    test: Annotated[str | None, "folder with one subfolder per class to be judged by"] = None,
+    root: Annotated[str | None, "where the official files of a named data set lie"] = None,
+    size: Annotated[int | None, "side of the pictures of a folder; default 32 where they are small, else 64"] = None,
+    only: Annotated[str | None, "operations to try, with commas between; default all"] = None,
+    seeds: Annotated[int, "draws of labels and weights, where there are pictures to be judged by"] = 5,
+    network: Annotated[str, "cnn, mlp or wrn-DEPTH-WIDTH"] = "cnn",
+    jobs: Annotated[int | None, "models at a time; default one for each core"] = None,
+    out: Annotated[str, "folder for drift.png and drift.csv"] = "drift",
+) -> None:
+    """Tell which augmentations change the meaning of your pictures."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from .data import load
+    from .drift import CONTROL, advice, measure, write_drifts
+
+    dataset = load(data, root, labels=labels, test=test, size=size)
+    chosen = [name.strip() for name in (only or "").split(",") if name.strip()]
+    plain, drifts = measure(
+        dataset,
+        labels_per_class=labels_per_class,
+        operations=chosen,
+        seeds=seeds,
+        network=network,
+        jobs=jobs,
+    )
+    table = Table("operation", "accuracy", "change", "standard error", "")
+    for one in drifts:
+        verdict = "[bold]changes the meaning[/]" if one.flagged else ""
+        numbers = (f"{one.accuracy:.1%}", f"{100 * one.change:+.1f}", f"{100 * one.error:.1f}")
+        table.add_row(one.operation, *numbers, verdict)
+    console = Console()
+    console.print(f"Accuracy without any of them: {plain:.1%}. A drop of more than two standard errors is flagged.")
+    console.print(table)
+    write_drifts(Path(out), dataset.train, drifts)
+    if any(one.flagged for one in drifts if one.operation == CONTROL):
+        console.print(f"Even {CONTROL} was flagged, which changes nothing: give more labels or --seeds.")
+    if dataset.test is None:
+        console.print(
+            "Careful: there were no pictures to be judged by (--test), so labelled ones were left out in turn. "
+            "With few labels that tells little: a drop may be chance, and what is not flagged may still do harm."
+        )
+    if flags := advice(drifts):
+        console.print(f"Leave them out of training: fewlabel train {data} {flags} ...", soft_wrap=True, markup=False)
+    console.print(f"Pictures before and after: {Path(out) / 'drift.png'}", soft_wrap=True)
+
+
+def paper() -> None:
+    """The paper's tables and figures: list them, run what they rest on, show ours beside the paper's."""
+
+
+def paper_list() -> None:
+    """Name the tables and figures."""
+    from .paper.exhibits import EXHIBITS
+
+    for name, exhibit in EXHIBITS.items():
+        print(f"{name:9}{exhibit.title}{'' if exhibit.work else ' (needs no runs)'}")
+
+
+def paper_run(
+    name: Annotated[str, "of a table or figure, see `fewlabel paper list`"],
+    /,
+    *,
+    scale: Annotated[str, "full: the paper's own setting, for a GPU; cpu: hours on two cores; smoke: a minute"] = "cpu",
+    root: Annotated[str | None, "where the official files of the data sets lie"] = None,
+    data: Annotated[str | None, "only the runs on this data set"] = None,
+    out: Annotated[str, "folder for runs and results, shared by all tables and figures"] = "runs/paper",
+    jobs: Annotated[int, "runs at a time, which share the cores"] = 2,
+    backend: Annotated[str, "local: processes of this machine; dask: the workers of a cluster"] = "local",
+    scheduler: Annotated[str | None, "address of the cluster's scheduler, for --backend dask"] = None,
+) -> None:
+    """Do the runs behind a table or figure; what is done already is not done again."""
+    from .grid import Result
+    from .paper.runs import estimate, recipes_of, run_exhibit
+
+    if backend not in ("local", "dask"):
+        raise unknown("backend", backend, ("local", "dask"))
+    if (backend == "dask") != (scheduler is not None):
+        raise UserError("--backend dask and --scheduler ADDRESS belong together.")
+    recipes = recipes_of(name, scale, root, data)
+    if recipes:
+        left, seconds = estimate(recipes, Path(out), jobs)
+        done = len(recipes) - left
+        print(f"{len(recipes)} runs, {done} of them done. The others will take about {duration(seconds)}.", flush=True)
+
+    def tell(result: Result) -> None:
+        facts = result.recipe
+        what = f"{facts['data']}, {facts['labels_per_class']} a class, {facts['method']}, seed {facts['seed']}"
+        print(f"{what}: {result.error or f'{result.accuracy:.2%} in {duration(result.seconds)}'}", flush=True)
+
+    try:
+        run_exhibit(name, scale, root, Path(out), jobs=jobs, only=data, scheduler=scheduler, told=tell)
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt("stopped; the same command goes on from there.") from stop
+    print(f"See it: fewlabel paper show {name} --scale {scale} --out {out}")
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def paper_show(
+    name: Annotated[str, "of a table or figure, see `fewlabel paper list`"],
+    /,
+    *,
+    scale: Annotated[str, "of which runs: full, cpu or smoke"] = "cpu",
+    root: Annotated[str | None, "where the official files of the data sets lie"] = None,
+    out: Annotated[str, "folder with runs and results; figures are written there"] = "runs/paper",
+    format: Annotated[str, "of a table: markdown, latex, html or json"] = "markdown",
+) -> None:
+    """Print a table, ours beside the paper's, or draw a figure as PNG and SVG."""
+    from .paper.figures import FIGURES
+    from .paper.runs import exhibit_of, work_of
+    from .paper.show import FORMATS, TABLES
+
+    exhibit = exhibit_of(name)
+    work_of(name, scale)  # is there such a scale?
+    if exhibit.drawn in TABLES:
+        if format not in FORMATS:
+            raise unknown("format", format, FORMATS)
+        print("\n\n".join(FORMATS[format](table) for table in TABLES[exhibit.drawn](name, scale, Path(out), root)))
+        return
+    figure = FIGURES[exhibit.drawn](name, scale, Path(out), root)
+    Path(out).mkdir(parents=True, exist_ok=True)
+    for kind in ("png", "svg"):
+        path = Path(out) / f"{name}-{scale}.{kind}"
+        figure.savefig(path, dpi=150)
+        print(path)
+
+
+PAPER: dict[str, Callable[..., Any]] = {"list": paper_list, "run": paper_run, "show": paper_show}
 COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo,
     "train": train,
     "predict": predict,
     "evaluate": evaluate,
     "methods": methods,
+    "drift": drift,
+    "paper": paper,
 }
 
 

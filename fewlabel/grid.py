@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,36 +31,62 @@ class Result:
     accuracy: float | None = None  # the last evaluation of the averaged weights
     steps: int = 0
     seconds: float = 0.0
+    curve: tuple[tuple[int, float], ...] = ()  # step and accuracy of every evaluation
     alarms: tuple[str, ...] = ()  # that were on at the end
     error: str | None = None  # why there is no accuracy
 
 
 def run_grid(
-    recipes: Iterable[Recipe], out: Path, jobs: int = 1, told: Callable[[Result], None] = lambda _: None
+    recipes: Iterable[Recipe],
+    out: Path,
+    jobs: int = 1,
+    told: Callable[[Result], None] = lambda _: None,
+    scheduler: str | None = None,
 ) -> list[Result]:
     """Run them all, `jobs` at a time with the cores shared out; gives the results in the order of the recipes.
 
-    A run whose result is in `out` is not run again unless it had failed; one that was killed goes on from its last
-    checkpoint. A failure stops no other run. `told` is called with every result as it comes. Results are known by the
-    recipe: after a change of the data or of the code, choose another `out`.
+    With the address of a Dask `scheduler` its workers run them, as many at a time as they have threads. A run whose
+    result is in `out` is not run again unless it had failed; one that was killed goes on from its last checkpoint. A
+    failure stops no other run. `told` is called with every result as it comes. Results are known by the recipe: after a
+    change of the data or of the code, choose another `out`.
     """
     if jobs < 1:
         raise UserError(f"a grid needs at least one job, not {jobs}.")
     grid = {name_of(recipe): recipe for recipe in map(check_recipe, recipes)}
     results = {name: result for name, recipe in grid.items() if (result := read_result(out, recipe))}
-    threads = max(1, joblib.cpu_count() // jobs)
-    for attempt in range(1, ATTEMPTS + 1):
-        left = [replace(recipe, threads=threads) for name, recipe in grid.items() if name not in results]
-        calls = (joblib.delayed(run_one)(recipe, out) for recipe in left)
-        try:
-            for name, result in joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls):
-                results[name] = result
-                told(result)
-            break
-        except TerminatedWorkerError as error:
-            if attempt == ATTEMPTS:
-                raise UserError("a worker process was killed again and again: try fewer jobs at a time.") from error
+    threads = max(1, joblib.cpu_count() // jobs) if scheduler is None else None
+    with workers(jobs, scheduler) as (parallel, killed):
+        for attempt in range(1, ATTEMPTS + 1):
+            left = [replace(recipe, threads=threads) for name, recipe in grid.items() if name not in results]
+            try:
+                for name, result in parallel(joblib.delayed(run_one)(recipe, out) for recipe in left):
+                    if not result_path(out, grid[name]).exists():  # a worker on another machine has other disks
+                        write_result(out, grid[name], result)
+                    results[name] = result
+                    told(result)
+                break
+            except killed as error:
+                if attempt == ATTEMPTS:
+                    raise UserError("a worker process was killed again and again: try fewer jobs at a time.") from error
     return [results[name] for name in grid]
+
+
+@contextmanager
+def workers(jobs: int, scheduler: str | None) -> Iterator[tuple[joblib.Parallel, type[Exception]]]:
+    """Processes of this machine, or those of a Dask cluster, and the error that tells of a killed one."""
+    if scheduler is None:
+        yield joblib.Parallel(n_jobs=jobs, return_as="generator_unordered"), TerminatedWorkerError
+        return
+    try:
+        from distributed import Client, KilledWorker
+    except ImportError as error:
+        raise UserError("Dask is not installed: pip install 'fewlabel[cluster]'.") from error
+    try:
+        client = Client(scheduler, timeout=10)
+    except (OSError, ValueError) as error:
+        raise UserError(f"no Dask scheduler answers at {scheduler} ({error}).") from error
+    with client, joblib.parallel_config("dask"):
+        yield joblib.Parallel(n_jobs=-1, return_as="generator_unordered"), KilledWorker
 
 
 def run_one(recipe: Recipe, out: Path) -> tuple[str, Result]:
@@ -74,14 +101,19 @@ def run_one(recipe: Recipe, out: Path) -> tuple[str, Result]:
             accuracy=run.accuracy,
             steps=last["step"],
             seconds=last["seconds"],
+            curve=tuple((line["step"], line["accuracy"]) for line in run.history if "accuracy" in line),
             alarms=tuple(last.get("alarms", ())),
         )
     except Exception as error:  # of any kind: it is kept, and the other runs go on
         result = Result(recipe.to_dict(), error=f"{type(error).__name__}: {error}")
+    write_result(out, recipe, result)
+    return name, result
+
+
+def write_result(out: Path, recipe: Recipe, result: Result) -> None:
     path = result_path(out, recipe)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, asdict(result))
-    return name, result
 
 
 def read_result(out: Path, recipe: Recipe) -> Result | None:
@@ -90,7 +122,8 @@ def read_result(out: Path, recipe: Recipe) -> Result | None:
         facts = json.loads(result_path(out, recipe).read_text())
     except FileNotFoundError:
         return None
-    result = Result(**facts | {"alarms": tuple(facts["alarms"])})
+    curve = tuple((step, accuracy) for step, accuracy in facts.get("curve", ()))
+    result = Result(**facts | {"alarms": tuple(facts["alarms"]), "curve": curve})
     return None if result.error or result.version != __version__ else result
 
 

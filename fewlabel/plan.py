@@ -101,6 +101,7 @@ def check_recipe(recipe: Recipe) -> Recipe:
         "evaluations": 1,
         "steps": 1,
         "images": 1,
+        "horizon": 1,
         "labels_per_class": 1,
         "threads": 1,
         "seed": 0,

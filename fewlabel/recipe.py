@@ -41,6 +41,7 @@ class Recipe:
         float | None, "length of the run as time: steps are timed, then their number fixed", "Training"
     ] = None
     learning_rate: Annotated[float, "of SGD, falling along 7/16 of a cosine; the paper: 0.03", "Training"] = 0.06
+    horizon: Annotated[int | None, "steps the cosine is laid out for; default those of the run", "Training"] = None
     weight_decay: Annotated[float, "not on biases and norms", "Training"] = 5e-4
     ema: Annotated[float, "decay of the averaged weights, which are evaluated and kept", "Training"] = 0.999
     evaluations: Annotated[int | None, "looks at the test images; default 20, fewer in short runs", "Training"] = None

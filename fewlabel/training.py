@@ -1,7 +1,7 @@
 """The moving parts of one run, and what happens in one step of it."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import torch
@@ -29,6 +29,7 @@ class Taken(NamedTuple):
     records: dict[str, Tensor]  # what the method told of its guesses
     truth: Tensor  # the hidden labels of the unlabelled batch, -1 where there is none
     images: int  # that went through the network
+    passes: int
 
 
 class Training:
@@ -85,12 +86,13 @@ class Training:
         self.meter = Meter(len(dataset.train.classes), plan.device)
 
     def advance(self, index: int) -> Taken:
-        """One step: views, one forward pass, the method's terms, one backward pass, one update."""
+        """One step: views, forward, the method's terms, backward, one update."""
         plan, recipe = self.plan, self.plan.recipe
         self.model.train()
         settled = set_norm_momentum(self.model, index, plan.steps)
+        way = min(1.0, index / (recipe.horizon or plan.steps))
         for group in self.optimiser.param_groups:
-            group["lr"] = recipe.learning_rate * math.cos(7 * math.pi * index / (16 * plan.steps))
+            group["lr"] = recipe.learning_rate * math.cos(7 * math.pi * way / 16)
         step = Step(
             index,
             plan.steps,
@@ -106,7 +108,7 @@ class Training:
         with step.autocast():
             inputs = self.method.inputs(step)
             # A compiled network is compiled anew for every momentum: it waits until that stays the same.
-            outputs, rows = look(self.compiled if settled else self.network, inputs)
+            outputs = look(self.compiled if settled else self.network, inputs, self.method.targets, step)
         terms = self.method.loss(step, outputs)  # outside, in float32
         loss = torch.stack(list(terms.values())).sum()
         self.optimiser.zero_grad()
@@ -115,7 +117,7 @@ class Training:
         self.scaler.update()
         self.ema.update(index)
         truth = self.hidden_labels[step.unlabelled_index].to(plan.device)
-        taken = Taken(terms, step.records, truth, rows + step.images_seen)
+        taken = Taken(terms, step.records, truth, step.images_seen, step.passes)
         self.meter.add(taken.terms, taken.records, taken.truth)
         return taken
 
@@ -179,14 +181,31 @@ class Training:
         return facts["step"], facts["seconds"]
 
 
-def look(network: Callable[[Tensor], Output], inputs: dict[str, Tensor]) -> tuple[Outputs, int]:
-    """One forward pass over all inputs together; the very same tensor under two names is computed once."""
+def look(
+    network: Callable[[Tensor], Output], inputs: dict[str, Tensor], targets: Collection[str], step: Step
+) -> Outputs:
+    """One forward pass over all inputs together; the very same tensor under two names is computed once.
+
+    Inputs that are nothing but targets take a pass of their own, before and without gradient: a third cheaper.
+    """
+    learnt = {id(images) for name, images in inputs.items() if name not in targets}
     distinct = {id(images): images for images in inputs.values()}
-    output = network(torch.cat(list(distinct.values())))
-    sizes = [len(images) for images in distinct.values()]
+    with torch.no_grad():
+        said = together(step.look, {key: images for key, images in distinct.items() if key not in learnt})
+    said |= together(
+        lambda images: network(step.saw(images)), {key: distinct[key] for key in distinct if key in learnt}
+    )
+    return {name: said[id(images)] for name, images in inputs.items()}
+
+
+def together(network: Callable[[Tensor], Output], batches: dict[int, Tensor]) -> dict[int, Output]:
+    """What a network says of several batches, all at once."""
+    if not batches:
+        return {}
+    sizes = [len(images) for images in batches.values()]
+    output = network(torch.cat(list(batches.values())))
     columns = [[None] * len(sizes) if column is None else column.split(sizes) for column in output]
-    rows = {key: Output(*parts) for key, *parts in zip(distinct, *columns, strict=True)}
-    return {name: rows[id(images)] for name, images in inputs.items()}, sum(sizes)
+    return {key: Output(*parts) for key, *parts in zip(batches, *columns, strict=True)}
 
 
 def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:

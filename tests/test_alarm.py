@@ -84,7 +84,7 @@ def test_aligned_guesses_do_not_hide_a_collapsed_network(name: str) -> None:
     with torch.no_grad():
         network.head.weight.zero_()
         network.head.bias[2] = 1.0
-    method.loss(step, look(network, method.inputs(step))[0])
+    method.loss(step, look(network, method.inputs(step), method.targets, step))
     assert step.records["predictions"].tolist() == [2] * (MU * BATCH)
 
 

@@ -14,7 +14,8 @@ LAYERS = [
     {"errors", "files", "terminal", "recipe", "losses", "ema", "randomness", "data", "augment", "networks"},
     {"methods"},
     {"plan", "alarm", "evaluate", "checkpoint", "progress", "predict", "report", "training", "loop"},
-    {"demo", "grid"},
+    {"demo", "grid", "drift"},
+    {"paper"},
     {"cli", "__main__"},
 ]
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}

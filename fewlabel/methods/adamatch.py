@@ -14,7 +14,6 @@ class AdaMatch(Method):
     """FixMatch with guesses aligned to the labelled batch, and a threshold relative to the confidence there."""
 
     paper = "https://arxiv.org/abs/2106.04732"
-    passes = 2  # the second one of the labelled images alone
 
     def __init__(
         self,

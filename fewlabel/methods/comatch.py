@@ -17,6 +17,7 @@ class CoMatch(Method):
     """Guesses smoothed by a memory of similar images; images with like guesses must get like embeddings."""
 
     paper = "https://arxiv.org/abs/2011.11183"
+    targets = ("weak",)
     labelled_among_unlabelled = False
 
     def __init__(

@@ -14,7 +14,7 @@ class Combine(Method):
         made = list(parts.values())
         self.uses_embedding = any(part.uses_embedding for part in made)  # type: ignore[misc]
         self.labelled_among_unlabelled = all(part.labelled_among_unlabelled for part in made)  # type: ignore[misc]
-        self.passes = 1 + sum(part.passes - 1 for part in made)  # type: ignore[misc]
+        self.targets = [f"{name}.{key}" for name, part in parts.items() for key in part.targets]  # type: ignore[misc]
 
     def build(self, problem: Problem) -> None:
         for part in self._parts().values():

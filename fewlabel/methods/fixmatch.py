@@ -13,6 +13,7 @@ class FixMatch(Method):
     """A confident guess on the weak view becomes the label of the strong view."""
 
     paper = "https://arxiv.org/abs/2001.07685"
+    targets = ("weak",)
     mean_prediction: Tensor
 
     def __init__(

@@ -15,6 +15,7 @@ class FlexMatch(Method):
     """FixMatch with a threshold for each class, lower where the class is learnt more slowly."""
 
     paper = "https://arxiv.org/abs/2110.08263"
+    targets = ("weak",)
     latest: Tensor
 
     def __init__(

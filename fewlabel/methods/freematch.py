@@ -13,6 +13,7 @@ class FreeMatch(Method):
     """FixMatch with thresholds that follow the network's own confidence, and a term for fairness to all classes."""
 
     paper = "https://arxiv.org/abs/2205.07246"
+    targets = ("weak",)
     mean_confidence: Tensor
     mean_prediction: Tensor
     mean_guess: Tensor

@@ -12,7 +12,6 @@ class ICT(Method):
     """The probabilities of a mix of two images must be the mix of what the averaged weights say of each."""
 
     paper = "https://arxiv.org/abs/1903.03825"
-    passes = 2  # one of them the teacher's
 
     def __init__(
         self,

@@ -12,7 +12,6 @@ class MeanTeacher(Method):
     """The network must agree with the average of its weights, each on its own weak view."""
 
     paper = "https://arxiv.org/abs/1703.01780"
-    passes = 2  # one of them the teacher's
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ class Step:
         self.labelled_index = batches.labelled_index(index)
         self.unlabelled_index = batches.unlabelled_index(index)
         self.records: dict[str, Tensor] = {}
-        self.images_seen = 0
+        self.images_seen = self.passes = 0  # through the network, in this step
         self._seed, self._without, self._pixels, self._batches = seed, without, pixels, batches
         self._network, self._teacher, self._precision = network, teacher, precision
         self._device = network.mean.device
@@ -107,11 +107,16 @@ class Step:
         mix, partner = self.pairs(len(rows), beta, source)
         return interpolate(rows, rows[partner], mix)
 
+    def saw(self, images: Tensor) -> Tensor:
+        """Count what goes through the network."""
+        self.images_seen += len(images)
+        self.passes += 1
+        return images
+
     def look(self, images: Tensor) -> Output:
         """A further look at the network: batch statistics are used, the running ones stay untouched."""
-        self.images_seen += len(images)
         with norms_frozen(self._network), self.autocast():
-            return self._network(images)
+            return self._network(self.saw(images))
 
     @torch.no_grad()
     def teacher(self, images: Tensor) -> Output:
@@ -119,9 +124,8 @@ class Step:
 
         The running statistics are of the raw weights: they would not suit the averaged ones.
         """
-        self.images_seen += len(images)
         with norms_frozen(self._teacher), self.autocast():
-            return self._teacher(images)
+            return self._teacher(self.saw(images))
 
     def autocast(self) -> torch.autocast:
         """In which the network is called, be it here or by the loop."""
@@ -164,8 +168,8 @@ class Method(nn.Module):
     """
 
     paper: ClassVar[str] = ""  # link
-    passes: ClassVar[int] = 1  # through the network in a step: the loop's own one and each `look` and `teacher`
     uses_embedding: ClassVar[bool] = False  # does it read `out[...].embedding`?
+    targets: ClassVar[Collection[str]] = ()  # the inputs that only say what others shall learn: they need no gradient
     labelled_among_unlabelled: ClassVar[bool] = True  # do unlabelled batches hold the labelled images too?
 
     def build(self, problem: Problem) -> None:

@@ -13,7 +13,6 @@ class MixMatch(Method):
     """Sharpened guesses of two weak views; then everything is mixed with everything, images and labels."""
 
     paper = "https://arxiv.org/abs/1905.02249"
-    passes = 2  # the first one for the guesses, without gradient
 
     def __init__(
         self,

@@ -16,7 +16,6 @@ class ReMixMatch(Method):
     """MixMatch with aligned guesses of the weak view as targets of strong ones, and a head that tells rotations."""
 
     paper = "https://arxiv.org/abs/1911.09785"
-    passes = 2  # the first one for the guesses, without gradient
     prior: Tensor
 
     def __init__(

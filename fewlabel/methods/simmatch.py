@@ -17,6 +17,7 @@ class SimMatch(Method):
     """Weak and strong views agree in their class and in how they resemble each labelled image."""
 
     paper = "https://arxiv.org/abs/2203.06915"
+    targets = ("weak",)
     positions: Tensor
     labels: Tensor
     bank: Tensor

@@ -13,6 +13,7 @@ class SoftMatch(Method):
     """FixMatch without a threshold: an unsure guess counts less, by how far it lies below the mean confidence."""
 
     paper = "https://arxiv.org/abs/2301.10921"
+    targets = ("weak",)
     mean: Tensor
     variance: Tensor
     mean_prediction: Tensor

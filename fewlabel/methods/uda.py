@@ -12,6 +12,7 @@ class UDA(Method):
     """The strong view must get the sharpened probabilities of the weak view, where those are confident."""
 
     paper = "https://arxiv.org/abs/1904.12848"
+    targets = ("weak",)
 
     def __init__(
         self,

@@ -14,7 +14,6 @@ class VAT(Method):
     """A small change of the image in the worst direction must not change its probabilities."""
 
     paper = "https://arxiv.org/abs/1704.03976"
-    passes = 4  # labelled; unlabelled plain, nudged to find the worst direction, and changed in that direction
 
     def __init__(
         self,

@@ -1,0 +1,248 @@
+"""Which augmentations change the meaning of a user's pictures: the paper's first finding as a tool.
+
+For each operation small models are trained on the same labels with and without it, paired over seeds, and judged on
+labelled pictures that were not trained on. Where accuracy drops by more than two standard errors, the operation is
+flagged: it makes of some picture what another class looks like.
+"""
+
+import statistics
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import joblib
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from .augment import CHANGES, weak
+from .augment.colour import grey, hue
+from .augment.randaugment import LEVELS, OPERATIONS, apply_geometric, apply_point
+from .augment.simclr import crop_and_resize, draw_boxes
+from .augment.strong import cutout
+from .data import Dataset, Images, few_label_split
+from .data.images import UNLABELLED
+from .errors import UserError, unknown
+from .evaluate import accuracy, calibrated, probabilities
+from .files import write_csv
+from .losses import cross_entropy
+from .networks import make_classifier, set_norm_momentum
+from .plan import class_counts
+from .randomness import generator
+from .terminal import with_progress
+from .training import pixel_statistics
+
+STEPS, BATCH, LEARNING_RATE = 200, 64, 0.05
+MOST_LABELS, MOST_TESTS, FOLDS = 500, 4000, 10
+CONTROL = "one-pixel-shift"  # can hardly change a meaning: were it flagged, no other verdict could be trusted
+Operation = Callable[[Tensor, torch.Generator], Tensor]
+
+
+# ---- the operations, as strong as views make them; every image draws its own
+
+
+def flip(images: Tensor, draw: torch.Generator, side: int) -> Tensor:
+    return images.flip(side)
+
+
+def one_pixel_shift(images: Tensor, draw: torch.Generator) -> Tensor:
+    """Up, down, left or right; the edge is repeated."""
+    padded = torch.nn.functional.pad(images.double(), (1, 1, 1, 1), "replicate").to(torch.uint8)
+    height, width = images.shape[-2:]
+    corners = ((0, 1), (2, 1), (1, 0), (1, 2))
+    moved = torch.stack([padded[..., y : y + height, x : x + width] for y, x in corners])
+    return moved[torch.randint(len(corners), (len(images),), generator=draw), torch.arange(len(images))]
+
+
+def crop(images: Tensor, draw: torch.Generator) -> Tensor:
+    """A part of any size, stretched to the whole."""
+    boxes = draw_boxes(len(images), images.shape[-2], images.shape[-1], draw)
+    return crop_and_resize(images, boxes, torch.zeros(len(images), dtype=torch.bool))
+
+
+def of_randaugment(images: Tensor, draw: torch.Generator, name: str) -> Tensor:
+    """At a random level and sign."""
+    shape = (len(images), 2)
+    level = torch.randint(1, LEVELS + 1, shape, generator=draw)
+    sign = torch.randint(2, shape, generator=draw) * 2 - 1
+    chosen = torch.tensor([OPERATIONS.index(name), 0]).expand(shape)
+    return apply_geometric(apply_point(images, chosen[:, 0], level[:, 0]), chosen, level * sign)
+
+
+def turned_hue(images: Tensor, draw: torch.Generator) -> Tensor:
+    return hue(images, 0.2 * torch.rand(len(images), generator=draw) - 0.1)
+
+
+DRIFTS: dict[str, Operation] = {
+    CONTROL: one_pixel_shift,
+    "horizontal-flip": partial(flip, side=3),
+    "vertical-flip": partial(flip, side=2),
+    "shift": partial(weak, without=("horizontal-flip",)),
+    "crop": crop,
+    "cutout": cutout,
+    "hue": turned_hue,
+    "grey": lambda images, draw: grey(images).expand(images.shape),
+    **{name: partial(of_randaugment, name=name) for name in OPERATIONS[1:]},
+}
+COLOUR_ONLY = ("hue", "grey", "colour")  # which do nothing to a picture of one channel
+
+
+# ---- small models
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What a small model is trained on and judged by."""
+
+    train: Tensor
+    labels: Tensor
+    test: Tensor
+    truth: Tensor
+
+
+def folds(dataset: Dataset, per_class: int | None, seeds: int) -> list[Fold]:
+    """One for each seed where there are test images; else parts of the labelled images, each judged by the others."""
+    train, test = dataset.train, dataset.test
+    fewest = min(class_counts(train))
+    if per_class is not None and fewest < per_class:
+        raise UserError(
+            f"a class of {dataset.name} has {fewest} labelled images, {per_class} per class were asked for."
+        )
+    if fewest < (1 if test else 2):
+        raise UserError(
+            f"a class of {dataset.name} has {fewest} labelled images: every class needs one to learn from"
+            + ("." if test else ", and without --test one more to be judged by.")
+        )
+    if test is not None:
+        judged = torch.randperm(len(test), generator=generator(0, 0, "drift"))[:MOST_TESTS]
+        most = per_class or min(fewest, max(1, MOST_LABELS // len(train.classes)))
+        chosen = [torch.from_numpy(few_label_split(train.labels, most, seed)) for seed in range(seeds)]
+        return [Fold(train.pixels[c], train.labels[c], test.pixels[judged], test.labels[judged]) for c in chosen]
+    known = (train.labels != UNLABELLED).nonzero().flatten()
+    if per_class is not None:
+        known = torch.from_numpy(few_label_split(train.labels, per_class, 0))
+    part = torch.empty(len(known), dtype=torch.long)
+    part[torch.randperm(len(known), generator=generator(0, 0, "drift"))] = torch.arange(len(known))
+    part %= min(FOLDS, len(known)) if len(known) > 3 * FOLDS else len(known)  # of few images each is left out by itself
+    return [
+        Fold(train.pixels[rest], train.labels[rest], train.pixels[here], train.labels[here])
+        for here, rest in ((known[part == n], known[part != n]) for n in range(int(part.max()) + 1))
+    ]
+
+
+def train_small(fold: Fold, classes: int, operation: str | None, seed: int, network: str, steps: int) -> float:
+    """Accuracy of a small model that saw half of its pictures under the operation."""
+    torch.set_num_threads(1)
+    channels, size = fold.train.shape[1:3]
+    mean, std = pixel_statistics(fold.train)
+    model = make_classifier(network, channels, size, classes, projector=False, seed=seed, mean=mean, std=std).train()
+    optimiser = torch.optim.SGD(model.parameters(), LEARNING_RATE, momentum=0.9, nesterov=True, weight_decay=5e-4)
+    for index in range(steps):
+        set_norm_momentum(model, index, steps)
+        rows = torch.randint(len(fold.train), (BATCH,), generator=generator(seed, index, "rows"))
+        pixels = fold.train[rows]
+        if operation is not None:
+            draw = generator(seed, index, "operation")
+            changed = (torch.rand(BATCH, generator=draw) < 0.5).view(-1, 1, 1, 1)
+            pixels = torch.where(changed, DRIFTS[operation](pixels, draw), pixels)
+        loss = cross_entropy(model(model.normalise(pixels)).logits, fold.labels[rows])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    guesses = probabilities(calibrated(model, fold.train), fold.test).argmax(1)
+    return accuracy(guesses, fold.truth)
+
+
+# ---- the verdict
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What an operation does to accuracy, over seeds or folds."""
+
+    operation: str
+    accuracy: float  # with it
+    change: float  # with it minus without it, on the same labels
+    error: float  # standard error of the change
+
+    @property
+    def flagged(self) -> bool:
+        return self.change < -2 * self.error
+
+
+def measure(
+    dataset: Dataset,
+    *,
+    labels_per_class: int | None = None,
+    operations: Sequence[str] = (),
+    seeds: int = 5,
+    network: str = "cnn",
+    steps: int = STEPS,
+    jobs: int | None = None,
+) -> tuple[float, list[Drift]]:
+    """Accuracy without any operation, and what each operation does to it."""
+    for name in operations:
+        if name not in DRIFTS:
+            raise unknown("operation", name, DRIFTS)
+    if seeds < 2:
+        raise UserError("seeds must be at least 2: an error cannot be told from one.")
+    chosen = list(operations) or [name for name in DRIFTS if dataset.train.channels > 1 or name not in COLOUR_ONLY]
+    made = folds(dataset, labels_per_class, seeds)
+    work = [(name, number) for number in range(len(made)) for name in (None, *chosen)]
+    calls = (
+        joblib.delayed(train_small)(made[number], len(dataset.train.classes), name, number, network, steps)
+        for name, number in work
+    )
+    results: Iterable[float] = joblib.Parallel(n_jobs=jobs or joblib.cpu_count(), return_as="generator")(calls)
+    found = dict(zip(work, with_progress(results, len(work), "Training small models"), strict=True))
+    plain = [found[None, number] for number in range(len(made))]
+    drifts = []
+    for name in chosen:
+        values = [found[name, number] for number in range(len(made))]
+        changes = [value - other for value, other in zip(values, plain, strict=True)]
+        error = statistics.stdev(changes) / len(changes) ** 0.5
+        drifts.append(Drift(name, statistics.mean(values), statistics.mean(changes), error))
+    return statistics.mean(plain), drifts
+
+
+def advice(drifts: Collection[Drift]) -> str:
+    """The option of `fewlabel train` that leaves out what was flagged."""
+    names = [drift.operation for drift in drifts if drift.flagged and drift.operation in CHANGES]
+    return f"--without {','.join(names)}" if names else ""
+
+
+# ---- the picture
+
+
+def write_drifts(folder: Path, images: Images, drifts: Sequence[Drift]) -> None:
+    """drift.csv, and drift.png with pictures before and after each operation."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [
+        [drift.operation, f"{drift.accuracy:.4f}", f"{drift.change:+.4f}", f"{drift.error:.4f}", str(drift.flagged)]
+        for drift in drifts
+    ]
+    write_csv(folder / "drift.csv", ("operation", "accuracy", "change", "standard error", "flagged"), rows)
+    picture(images, drifts).savefig(folder / "drift.png", dpi=120)
+
+
+def picture(images: Images, drifts: Sequence[Drift], shown: int = 4) -> Figure:
+    """A row for each operation: pictures as they are, the same after it, and the verdict."""
+    known = (images.labels != UNLABELLED).nonzero().flatten()
+    examples = images.pixels[known[torch.linspace(0, len(known) - 1, shown).long()]]
+    figure = Figure(figsize=(9, 0.8 * len(drifts) + 0.5), layout="constrained")
+    grid = figure.subplots(len(drifts), 2 * shown + 2, squeeze=False, width_ratios=[2.2] + [1] * (2 * shown) + [2.6])
+    for row, drift in zip(grid, drifts, strict=True):
+        changed = DRIFTS[drift.operation](examples, generator(0, 0, drift.operation))
+        for axes in row:
+            axes.set_axis_off()
+        for axes, pixels in zip(row[1:-1], [*examples, *changed], strict=True):
+            axes.imshow(pixels.permute(1, 2, 0).numpy().squeeze(), cmap="gray", vmin=0, vmax=255)
+        colour = "#D55E00" if drift.flagged else "black"
+        verdict = "changes the meaning" if drift.flagged else ""
+        row[0].text(0, 0.5, drift.operation, va="center", color=colour, fontsize=9)
+        points = f"{100 * drift.change:+.1f} points (± {100 * drift.error:.1f})"
+        row[-1].text(0, 0.5, f"{points}\n{verdict}".strip(), va="center", color=colour, fontsize=9)
+    grid[0][1].set_title("as they are", fontsize=9, loc="left")
+    grid[0][1 + shown].set_title("after", fontsize=9, loc="left")
+    return figure

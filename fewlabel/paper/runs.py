@@ -1,0 +1,157 @@
+"""Doing the work behind a table or figure, with an estimate of the time beforehand."""
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..data import Dataset, load
+from ..drift import measure
+from ..errors import UserError, unknown
+from ..evaluate import probabilities
+from ..files import write_json
+from ..grid import Result, read_result, run_grid
+from ..loop import steps_of
+from ..plan import check_recipe, make_plan
+from ..recipe import Recipe
+from ..terminal import with_progress
+from ..training import Training
+from .exhibits import EXHIBITS, SCALES, Augmentations, Exhibit, Timing, Work, recipe
+
+EPOCH = 1024  # steps, as the paper counts
+TIMED_STEPS = 4  # for the estimate; the first of them is not counted
+
+
+def exhibit_of(name: str) -> Exhibit:
+    if name not in EXHIBITS:
+        raise unknown("table or figure of the paper", name, EXHIBITS)
+    return EXHIBITS[name]
+
+
+def work_of(name: str, scale: str) -> Work:
+    """What has to be run: nothing, for drawings."""
+    if scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
+    return exhibit_of(name).work.get(scale, ())
+
+
+def recipes_of(name: str, scale: str, root: str | None, only: str | None = None) -> list[Recipe]:
+    """All training runs of an exhibit, or those on one data set."""
+    work = work_of(name, scale)
+    grids = work if isinstance(work, tuple) else ()
+    if only is not None and only not in (names := [grid.data for grid in grids]):
+        raise unknown(f"data set of {name} at this scale", only, names)
+    return [recipe for grid in grids if only in (None, grid.data) for recipe in grid.recipes(scale, root)]
+
+
+def run_exhibit(
+    name: str,
+    scale: str,
+    root: str | None,
+    out: Path,
+    *,
+    jobs: int = 1,
+    only: str | None = None,
+    scheduler: str | None = None,
+    told: Callable[[Result], None] = lambda _: None,
+) -> None:
+    """Do what is not done yet; results are kept in `out`."""
+    work = work_of(name, scale)
+    if not work:
+        raise UserError(f"{name} needs no runs: `fewlabel paper show {name}` makes it.")
+    if isinstance(work, tuple):
+        run_grid(recipes_of(name, scale, root, only), out, jobs, told, scheduler)
+    elif kept(name, scale, out) is None:
+        facts = time_methods(work, scale, root) if isinstance(work, Timing) else try_augmentations(work, root, jobs)
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(kept_path(name, scale, out), facts)
+
+
+def kept_path(name: str, scale: str, out: Path) -> Path:
+    return out / f"{name}-{scale}.json"
+
+
+def kept(name: str, scale: str, out: Path) -> Any:
+    """What was measured for an exhibit that rests on no grid, or None."""
+    path = kept_path(name, scale, out)
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+# ---- the time a grid will take
+
+
+def estimate(recipes: list[Recipe], out: Path, jobs: int) -> tuple[int, float]:
+    """How many runs are left and how many seconds they will take, from a few steps of each kind."""
+    kinds: dict[tuple[str, str], list[Recipe]] = {}
+    for one in recipes:
+        if read_result(out, check_recipe(one)) is None:
+            kinds.setdefault((one.data, one.method), []).append(one)
+    datasets = {data: load(data, alike[0].root) for (data, _), alike in kinds.items()}
+    shown = with_progress(kinds.items(), len(kinds), "Timing a few steps")
+    total = sum(len(alike) * seconds_of(alike[0], datasets[data]) for (data, _), alike in shown)
+    return sum(map(len, kinds.values())), total / jobs
+
+
+def seconds_of(recipe: Recipe, dataset: Dataset) -> float:
+    """Of one run, its evaluations aside."""
+    plan = make_plan(recipe, dataset)
+    if recipe.images is not None:
+        plan = steps_of(recipe.images, plan, dataset)
+    training = Training(plan, dataset)
+    times = [seconds(training.advance, index) for index in range(min(TIMED_STEPS, plan.steps))]
+    return plan.steps * statistics.median(times[1:] or times)
+
+
+def seconds(work: Callable[..., object], *values: Any) -> float:
+    """How long a call takes; what a GPU has still to do is waited for."""
+    began = time.perf_counter()
+    work(*values)
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+# ---- what is no grid
+
+
+def time_methods(timing: Timing, scale: str, root: str | None) -> dict[str, dict[str, float]]:
+    """Seconds of an epoch of training and of a look at all test images; the methods take their steps in turn."""
+    dataset = load(timing.data, root)
+    assert dataset.test is not None
+    trainings = {}
+    for method in timing.methods:
+        settled = recipe(scale, timing.data, timing.labels, method, {}, 0, root)
+        trainings[method] = Training(make_plan(settled, dataset), dataset)
+    times: dict[str, list[float]] = {method: [] for method in trainings}
+    for index in with_progress(range(timing.steps + 1), timing.steps + 1, "Timing"):
+        for method, training in trainings.items():
+            times[method].append(seconds(training.advance, index))
+    looks = {
+        method: [seconds(probabilities, training.teacher, dataset.test.pixels) for _ in range(3)]
+        for method, training in trainings.items()
+    }
+    return {
+        method: {
+            "training": EPOCH * statistics.median(times[method][1:]),
+            "inference": statistics.median(looks[method]),
+        }
+        for method in trainings  # the first step, which allocates, is not counted
+    }
+
+
+def try_augmentations(work: Augmentations, root: str | None, jobs: int) -> dict[str, Any]:
+    """Accuracy without augmentation, and the change by each with its standard error."""
+    plain, drifts = measure(
+        load(work.data, root),
+        labels_per_class=work.labels_per_class,
+        operations=work.operations,
+        seeds=work.seeds,
+        network=work.network,
+        steps=work.steps,
+        jobs=jobs,
+    )
+    return {"plain": plain, "changes": {drift.operation: [drift.change, drift.error] for drift in drifts}}

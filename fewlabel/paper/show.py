@@ -1,0 +1,226 @@
+"""Tables of ours beside the paper's, as Markdown, LaTeX, HTML or JSON."""
+
+import html
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ..data import load
+from ..errors import UserError
+from ..grid import Result, read_result
+from ..plan import check_recipe
+from .exhibits import CLASSES, EXHIBITS, Grid
+from .published import DATA_SETS, LABELS, PUBLISHED, SECONDS
+from .runs import EPOCH, kept
+
+NOT_RUN = "not run"
+Found: TypeAlias = dict[tuple[str, int, str], list[Result]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of text below a head, and what is to be said about them."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+
+# ---- results of a grid
+
+
+def grids_of(name: str, scale: str) -> tuple[Grid, ...]:
+    work = EXHIBITS[name].work[scale]
+    assert isinstance(work, tuple)
+    return work
+
+
+def results_of(grid: Grid, scale: str, out: Path) -> Found:
+    """What there is of a grid: (method, labels, settings as JSON) to the results of its seeds."""
+    found: Found = {}
+    for recipe in grid.recipes(scale, root=None):
+        labels = (recipe.labels_per_class or 0) * CLASSES.get(grid.data, 10)
+        here = found.setdefault((recipe.method, labels, json.dumps(recipe.settings)), [])
+        if result := read_result(out, check_recipe(recipe)):
+            here.append(result)
+    return found
+
+
+def of_method(found: Found, method: str, labels: int) -> list[Result]:
+    return [result for (m, count, _), results in found.items() if (m, count) == (method, labels) for result in results]
+
+
+def percent(results: Sequence[Result]) -> list[float]:
+    return [100 * result.accuracy for result in results if result.accuracy is not None]
+
+
+def mean_and_spread(values: Sequence[float]) -> str:
+    """Mean, standard deviation and number of seeds."""
+    if len(values) == 1:
+        return f"{values[0]:.2f} (1 seed)"
+    return f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f} ({len(values)} seeds)"
+
+
+# ---- the tables
+
+
+def accuracy_table(name: str, scale: str, out: Path, root: str | None) -> list[Table]:
+    """A row for each method: for each data set and number of labels ours, then the paper's; and paired differences."""
+    exhibit, published = EXHIBITS[name], PUBLISHED[name]
+    columns: list[tuple[str, Callable[[str], str]]] = []
+    notes, differences = [], []
+    for grid in grids_of(name, scale):
+        found = results_of(grid, scale, out)
+        for labels in grid.labels:
+            columns.append((f"{grid.data}, {labels} labels", ours_of(found, labels)))
+            differences += [row for pair in exhibit.pairs if (row := difference(found, grid, labels, *pair))]
+        notes.append(note(grid, [result for results in found.values() for result in results]))
+    for data, counts in LABELS[name].items():
+        for position, labels in enumerate(counts):
+            columns.append((f"paper: {data}, {labels} labels", theirs_of(published[data], position)))
+    methods = dict.fromkeys(method for grid in grids_of(name, scale) for method in grid.methods)
+    methods |= dict.fromkeys(method for of_data in published.values() for method in of_data)
+    rows = [[method, *(cell(method) for _, cell in columns)] for method in methods]
+    tables = [Table(exhibit.title, ["test accuracy (%)", *(head for head, _ in columns)], rows, notes)]
+    if differences:
+        head = ["difference", "data", "labels", "points", "standard error", "seeds"]
+        tables.append(Table("Differences, paired over seeds: same labels, same first weights", head, differences))
+    return tables
+
+
+def ours_of(found: Found, labels: int) -> Callable[[str], str]:
+    def cell(method: str) -> str:
+        values = percent(of_method(found, method, labels))
+        wanted = any((m, count) == (method, labels) for m, count, _ in found)
+        return mean_and_spread(values) if values else (NOT_RUN if wanted else "")
+
+    return cell
+
+
+def theirs_of(published: dict[str, tuple[Any, ...]], position: int) -> Callable[[str], str]:
+    def cell(method: str) -> str:
+        if method not in published:
+            return ""
+        value = published[method][position]
+        return f"{value[0]:.2f} ± {value[1]:.2f}" if isinstance(value, tuple) else f"{value:.2f}"
+
+    return cell
+
+
+def difference(found: Found, grid: Grid, labels: int, method: str, other: str) -> list[str] | None:
+    """The mean over seeds of what a method has more than another one on the same labels, in points."""
+    ours, theirs = (
+        {result.recipe["seed"]: 100 * result.accuracy for result in of_method(found, one, labels) if result.accuracy}
+        for one in (method, other)
+    )
+    points = [ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())]
+    if not points:
+        return None
+    error = f"{statistics.stdev(points) / len(points) ** 0.5:.2f}" if len(points) > 1 else "unknown"
+    return [f"{method} - {other}", grid.data, str(labels), f"{statistics.mean(points):+.2f}", error, str(len(points))]
+
+
+def note(grid: Grid, results: Sequence[Result]) -> str:
+    """How the runs of a grid were made."""
+    if not results:
+        return f"{grid.data}: {NOT_RUN} yet."
+    steps = sorted({result.steps for result in results})
+    length = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
+    recipe = results[0].recipe
+    alarmed = sum(bool(result.alarms) for result in results)
+    return (
+        f"{grid.data}: {len(results)} runs, {recipe['network']}, batch {recipe['batch']}, mu {recipe['mu']}, {length} "
+        f"steps, {statistics.mean(result.seconds for result in results) / 60:.1f} minutes each on average"
+        + (f"; in {alarmed} of them the collapse alarm was on at the end." if alarmed else ".")
+    )
+
+
+def time_table(name: str, scale: str, out: Path, root: str | None) -> list[Table]:
+    """Seconds and, since machines differ, ratios to FixMatch."""
+    ours = kept(name, scale, out)
+    rows = []
+    for method, (training, inference) in SECONDS.items():
+        cells = [NOT_RUN] * 3
+        if ours:
+            seconds, base = ours[method], ours["fixmatch"]
+            ratio = seconds["training"] / base["training"]
+            cells = [f"{seconds['training']:.1f}", f"{ratio:.2f}", f"{seconds['inference']:.2f}"]
+        theirs = [f"{training[0]:.1f}", f"{training[0] / SECONDS['fixmatch'][0][0]:.2f}", f"{inference[0]:.2f}"]
+        rows.append([method, *cells, *theirs])
+    kinds = (f"training, {EPOCH:,} steps (s)", "times FixMatch", "inference, all test images (s)")
+    paper = ("training (s)", "times FixMatch", "inference (s)")
+    head = ["method", *(f"ours: {kind}" for kind in kinds), *(f"paper: {kind}" for kind in paper)]
+    return [Table(EXHIBITS[name].title, head, rows)]
+
+
+def data_table(name: str, scale: str, out: Path, root: str | None) -> list[Table]:
+    """The paper's facts beside what our readers find in the official files."""
+    rows = []
+    for data, facts in DATA_SETS.items():
+        try:
+            found = load(data, root)
+            assert found.test is not None
+            ours: list[object] = [found.train.size, len(found.train), len(found.test), len(found.train.classes)]
+        except UserError:
+            ours = ["no files"] * 4
+        rows.append([data, *(str(fact) for pair in zip(ours, facts, strict=True) for fact in pair)])
+    kinds = ("side", "training images", "test images", "classes")
+    head = ["data set", *(f"{whose}: {kind}" for kind in kinds for whose in ("ours", "paper"))]
+    return [Table(EXHIBITS[name].title, head, rows)]
+
+
+# ---- formats
+
+
+def as_markdown(table: Table) -> str:
+    lines = [f"**{table.title}**", "", "| " + " | ".join(table.head) + " |", "|---" * len(table.head) + "|"]
+    lines += ["| " + " | ".join(row) + " |" for row in table.rows]
+    return "\n".join([*lines, *(["", *table.notes] if table.notes else [])])
+
+
+def as_latex(table: Table) -> str:
+    def escape(text: str) -> str:
+        for sign in "&%#_":
+            text = text.replace(sign, f"\\{sign}")
+        return text.replace("±", "$\\pm$")
+
+    def line(cells: Sequence[str]) -> str:
+        return " & ".join(map(escape, cells)) + r" \\"
+
+    comments = "".join(f"% {text}\n" for text in (table.title, *table.notes))
+    body = "\n".join(map(line, table.rows))
+    return (
+        f"{comments}\\begin{{tabular}}{{l{'c' * (len(table.head) - 1)}}}\n\\hline\n"
+        f"{line(table.head)}\n\\hline\n{body}\n\\hline\n\\end{{tabular}}"
+    )
+
+
+def as_html(table: Table) -> str:
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    rows = "\n".join(line(row, "td") for row in table.rows)
+    notes = "".join(f"\n<p>{html.escape(text)}</p>" for text in table.notes)
+    return f"<table>\n<caption>{html.escape(table.title)}</caption>\n{line(table.head, 'th')}\n{rows}\n</table>{notes}"
+
+
+def as_json(table: Table) -> str:
+    rows = [dict(zip(table.head, row, strict=True)) for row in table.rows]
+    return json.dumps({"title": table.title, "rows": rows, "notes": list(table.notes)}, ensure_ascii=False)
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {
+    "markdown": as_markdown,
+    "latex": as_latex,
+    "html": as_html,
+    "json": as_json,
+}
+TABLES: dict[str, Callable[[str, str, Path, str | None], list[Table]]] = {
+    "accuracy_table": accuracy_table,
+    "time_table": time_table,
+    "data_table": data_table,
+}
