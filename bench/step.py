@@ -29,7 +29,7 @@ from fewlabel.training import Training, make_optimiser
 def bare_step(training: Training, images: Tensor, labels: Tensor) -> Callable[[], None]:
     """Forward, backward and update of the same network on ready tensors."""
     network = training.network
-    optimiser = make_optimiser(network, training.plan.recipe)
+    optimiser = make_optimiser(network, training.plan)
 
     def step() -> None:
         output = network(images)

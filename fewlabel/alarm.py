@@ -46,7 +46,7 @@ def mean_since(
     return [sum(column) / len(rows) for column in zip(*rows, strict=True)]
 
 
-def advice(alarm: str, recipe: Recipe) -> list[str]:
+def advice(alarm: str, recipe: Recipe, learning_rate: float) -> list[str]:
     """What to change, most promising first."""
 
     def settings(name: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def advice(alarm: str, recipe: Recipe) -> list[str]:
             f"let the weight of guesses grow more slowly (--{key}, now {value})"
             for key, value in settings("ramp").items()
         ),
-        f"halve the learning rate (--learning-rate {recipe.learning_rate / 2:g})",
+        f"halve the learning rate (--learning-rate {learning_rate / 2:g})",
         "label a few images of the classes that are hardly ever guessed",
         "do nothing if your classes really are so uneven",
     ]

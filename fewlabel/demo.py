@@ -29,6 +29,8 @@ def demo_recipe(seed: int, out: str | None) -> Recipe:
         labels_per_class=2,
         method="icl-ssl",
         settings={"fixmatch.align": True},
+        batch=64,
+        mu=1,
         steps=1000,
         seed=seed,
         evaluations=5,

@@ -162,6 +162,7 @@ def write_start(directory: RunDirectory, plan: Plan, dataset: Dataset, data: str
         "evaluations": plan.evaluations,
         "network": plan.network,
         "without": sorted(plan.without),
+        "learning_rate": plan.learning_rate,
         "precision": str(plan.precision).removeprefix("torch."),
         "data": data,
         "device": device,
@@ -181,6 +182,7 @@ def saved_plan(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Dat
         evaluations=saved["evaluations"],
         network=saved["network"],
         without=frozenset(saved["without"]),
+        learning_rate=saved["learning_rate"],
         precision=getattr(torch, saved["precision"]),
     )
 
@@ -259,7 +261,9 @@ def warnings(
     found = alarms([*reporter.history, {"step": done, **values}], plan.steps, dataset.train.classes)
     for alarm, seen in found.items():
         if not any(alarm in line.get("alarms", ()) for line in reporter.history):
-            suggestions = "".join(f"\n  - {suggestion}" for suggestion in advice(alarm, plan.recipe))
+            suggestions = "".join(
+                f"\n  - {suggestion}" for suggestion in advice(alarm, plan.recipe, plan.learning_rate)
+            )
             reporter.say(f"Warning at step {done}: {seen}. What may help:{suggestions}")
     return {"alarms": found} if found else {}
 

@@ -19,6 +19,9 @@ from .methods import full_settings, make_method
 from .networks import make_encoder
 from .recipe import Recipe
 
+# Which got short runs on MNIST to an accuracy soonest; the paper's 0.03 is for 300,000 steps.
+DEFAULT_RATES = {"cnn": 0.2}  # others 0.06
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -30,6 +33,7 @@ class Plan:
     evaluations: int
     network: str
     without: frozenset[str]  # changes that no view makes
+    learning_rate: float
     device: torch.device
     precision: torch.dtype
 
@@ -71,6 +75,7 @@ def make_plan(recipe: Recipe, dataset: Dataset) -> Plan:
         evaluations=recipe.evaluations or default_evaluations(recipe, dataset),
         network=network,
         without=left_out(recipe, dataset),
+        learning_rate=recipe.learning_rate or DEFAULT_RATES.get(network, 0.06),
         device=device,
         precision=getattr(torch, recipe.precision or ("bfloat16" if device.type == "cuda" else "float32")),
     )

@@ -31,8 +31,8 @@ class Recipe:
     method: Annotated[str, "see `fewlabel methods`; +icl may follow any method", "Training"] = "icl-ssl"
     settings: dict[str, Any] = field(default_factory=dict)  # of the method's parts, such as {"icl.temperature": 0.5}
     network: Annotated[str | None, "cnn, mlp or wrn-DEPTH-WIDTH; default by device and picture size", "Training"] = None
-    batch: Annotated[int, "labelled images a step", "Training"] = 64
-    mu: Annotated[int, "unlabelled images a step, as a multiple of the batch", "Training"] = 1
+    batch: Annotated[int, "labelled images a step", "Training"] = 32
+    mu: Annotated[int, "unlabelled images a step, as a multiple of the batch", "Training"] = 2
     steps: Annotated[int | None, "length of the run; default 2000", "Training"] = None
     images: Annotated[int | None, "length of the run as images through the network, every pass counted", "Training"] = (
         None
@@ -40,11 +40,18 @@ class Recipe:
     minutes: Annotated[
         float | None, "length of the run as time: steps are timed, then their number fixed", "Training"
     ] = None
-    learning_rate: Annotated[float, "of SGD, falling along 7/16 of a cosine; the paper: 0.03", "Training"] = 0.06
+    learning_rate: Annotated[
+        float | None,
+        "of SGD, falling along 7/16 of a cosine; default 0.2 for cnn, 0.06 for other networks; the paper: 0.03",
+        "Training",
+    ] = None
     horizon: Annotated[int | None, "steps the cosine is laid out for; default those of the run", "Training"] = None
     weight_decay: Annotated[float, "not on biases and norms", "Training"] = 5e-4
     ema: Annotated[float, "decay of the averaged weights, which are evaluated and kept", "Training"] = 0.999
     evaluations: Annotated[int | None, "looks at the test images; default 20, fewer in short runs", "Training"] = None
+    lean: Annotated[
+        bool, "views that only say what others shall learn take a pass without gradient: cheaper steps", "Training"
+    ] = False
     floor: Annotated[bool, "also train on the labels alone, to show what the other pictures are worth", "Training"] = (
         True
     )

@@ -125,7 +125,9 @@ def warnings_of(plan: Plan, history: list[dict[str, Any]]) -> str:
     for alarm in seen:
         text = f"{escape(seen[alarm][0].upper() + seen[alarm][1:])}"
         if alarm in before:
-            items = "".join(f"<li>{escape(suggestion)}</li>" for suggestion in advice(alarm, plan.recipe))
+            items = "".join(
+                f"<li>{escape(suggestion)}</li>" for suggestion in advice(alarm, plan.recipe, plan.learning_rate)
+            )
             boxes.append(
                 f'<div class="warning"><b>{text}</b>, since step {began[alarm]:,}. What may help:<ul>{items}</ul></div>'
             )
@@ -265,6 +267,7 @@ def settings(plan: Plan) -> str:
     facts = plan.recipe.to_dict() | {
         "network": plan.network,
         "without": ", ".join(sorted(plan.without)),
+        "learning_rate": plan.learning_rate,
         "steps": plan.steps,
     }
     rows = "".join(

@@ -19,7 +19,6 @@ from .networks import Classifier, Output, make_classifier, set_norm_momentum
 from .plan import Plan
 from .progress import Meter
 from .randomness import seed_of
-from .recipe import Recipe
 
 
 class Taken(NamedTuple):
@@ -81,7 +80,7 @@ class Training:
         self.compiled = torch.compile(network) if recipe.compile else network
         self.ema = EMA(self.model, recipe.ema)
         self.teacher: Classifier = self.ema.module["network"]  # type: ignore[index]
-        self.optimiser = make_optimiser(self.model, recipe)
+        self.optimiser = make_optimiser(self.model, plan)
         self.scaler = torch.amp.GradScaler(plan.device.type, enabled=plan.precision == torch.float16)
         self.meter = Meter(len(dataset.train.classes), plan.device)
 
@@ -92,7 +91,7 @@ class Training:
         settled = set_norm_momentum(self.model, index, plan.steps)
         way = min(1.0, index / (recipe.horizon or plan.steps))
         for group in self.optimiser.param_groups:
-            group["lr"] = recipe.learning_rate * math.cos(7 * math.pi * way / 16)
+            group["lr"] = plan.learning_rate * math.cos(7 * math.pi * way / 16)
         step = Step(
             index,
             plan.steps,
@@ -108,7 +107,8 @@ class Training:
         with step.autocast():
             inputs = self.method.inputs(step)
             # A compiled network is compiled anew for every momentum: it waits until that stays the same.
-            outputs = look(self.compiled if settled else self.network, inputs, self.method.targets, step)
+            targets = self.method.targets if recipe.lean else ()
+            outputs = look(self.compiled if settled else self.network, inputs, targets, step)
         terms = self.method.loss(step, outputs)  # outside, in float32
         loss = torch.stack(list(terms.values())).sum()
         self.optimiser.zero_grad()
@@ -186,7 +186,7 @@ def look(
 ) -> Outputs:
     """One forward pass over all inputs together; the very same tensor under two names is computed once.
 
-    Inputs that are nothing but targets take a pass of their own, before and without gradient: a third cheaper.
+    Inputs that are nothing but targets take a pass of their own, before and without gradient.
     """
     learnt = {id(images) for name, images in inputs.items() if name not in targets}
     distinct = {id(images): images for images in inputs.values()}
@@ -208,13 +208,13 @@ def together(network: Callable[[Tensor], Output], batches: dict[int, Tensor]) ->
     return {key: Output(*parts) for key, *parts in zip(batches, *columns, strict=True)}
 
 
-def make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:
+def make_optimiser(model: nn.Module, plan: Plan) -> torch.optim.SGD:
     """SGD with Nesterov momentum; no weight decay on biases and norms, which are the one-dimensional parameters."""
     groups = [
-        {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": plan.recipe.weight_decay},
         {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.SGD(groups, lr=recipe.learning_rate, momentum=0.9, nesterov=True, foreach=True)
+    return torch.optim.SGD(groups, lr=plan.learning_rate, momentum=0.9, nesterov=True, foreach=True)
 
 
 def pixel_statistics(pixels: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor]:

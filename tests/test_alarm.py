@@ -94,13 +94,13 @@ def test_a_method_that_guesses_nothing_raises_no_alarm() -> None:
 
 def test_advice_names_the_settings_of_the_run() -> None:
     recipe = Recipe(settings={"fixmatch.threshold": 0.95, "fixmatch.align": False, "icl.weight": 0.5})
-    assert advice(NONE_KEPT, recipe)[0] == "lower --fixmatch.threshold (now 0.95)"
-    assert advice(FEW_CLASSES, recipe)[0] == "align the guesses (--fixmatch.align)"
+    assert advice(NONE_KEPT, recipe, 0.06)[0] == "lower --fixmatch.threshold (now 0.95)"
+    assert advice(FEW_CLASSES, recipe, 0.06)[0] == "align the guesses (--fixmatch.align)"
     ramped = Recipe(settings={"mixmatch.ramp": 500, "mixmatch.weight": 75.0})
-    assert "(--mixmatch.ramp, now 500)" in advice(FEW_CLASSES, ramped)[0]
-    assert "halve the learning rate (--learning-rate 0.03)" in advice(FEW_CLASSES, recipe)
+    assert "(--mixmatch.ramp, now 500)" in advice(FEW_CLASSES, ramped, 0.06)[0]
+    assert "halve the learning rate (--learning-rate 0.03)" in advice(FEW_CLASSES, recipe, 0.06)
     aligned = Recipe(settings={"fixmatch.threshold": 0.95, "fixmatch.align": True})
-    assert not any("align" in line for line in advice(FEW_CLASSES, aligned))
+    assert not any("align" in line for line in advice(FEW_CLASSES, aligned, 0.06))
 
 
 def test_a_run_says_it_on_the_terminal_in_the_metrics_and_in_the_report(

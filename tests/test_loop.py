@@ -231,7 +231,7 @@ def test_minutes_fix_the_number_of_steps(digits: Dataset, tmp_path: Path, monkey
 
 def test_images_fix_the_number_of_steps_whatever_the_passes(digits: Dataset, tmp_path: Path) -> None:
     """Mean Teacher looks at 8 labelled and 8 unlabelled images and asks its teacher about 8: 24 a step."""
-    recipe = tiny(tmp_path / "run", method="mean-teacher", batch=8, steps=None, images=500, evaluations=None)
+    recipe = tiny(tmp_path / "run", method="mean-teacher", batch=8, mu=1, steps=None, images=500, evaluations=None)
     run = train(recipe, digits, quiet=True)
     facts = json.loads((tmp_path / "run" / "recipe.json").read_text())
     assert run.history[-1]["step"] == facts["steps"] == 500 // 24

@@ -17,9 +17,9 @@ from fewlabel.plan import make_plan
 from fewlabel.training import Training, look
 from tests.methods.steps import CLASSES, answers, make_problem, make_step
 
-# Passes through the network in a step, where that is not one; those of targets need no gradient.
+# Passes through the network in a step, where that is not one.
 PASSES = {"mean-teacher": 2, "ict": 2, "mixmatch": 2, "remixmatch": 2, "adamatch": 2, "vat": 4}
-PASSES |= dict.fromkeys(("uda", "fixmatch", "flexmatch", "freematch", "softmatch", "comatch", "simmatch"), 2)
+WITH_TARGETS = [name for name, method in METHODS.items() if method.targets]
 ALL = [base + term for base in METHODS for term in ("", *(f"+{term}" for term in TERMS))]
 
 
@@ -34,8 +34,8 @@ def tiny() -> Dataset:
     return Dataset("tiny", train, test, flip=False)
 
 
-def start(name: str, tiny: Dataset) -> Training:
-    recipe = Recipe(method=name, labels_per_class=2, network="cnn", batch=10, mu=2, steps=40)
+def start(name: str, tiny: Dataset, lean: bool = False) -> Training:
+    recipe = Recipe(method=name, labels_per_class=2, network="cnn", batch=10, mu=2, steps=40, lean=lean)
     return Training(make_plan(recipe, tiny), tiny)
 
 
@@ -50,10 +50,7 @@ def test_trains_and_resumes_to_the_same_bits(name: str, tiny: Dataset, tmp_path:
         taken = training.advance(index)
         assert all(term.isfinite() for term in taken.terms.values())
         assert taken.images == sum(calls) - before
-    base, _, term = name.partition("+")
-    # A term learns from the weak views, which are then no mere targets any more.
-    passes = 1 if term and make_method(base).targets else PASSES.get(base, 1)
-    assert len(calls) == 30 * passes == 30 * taken.passes
+    assert len(calls) == 30 * PASSES.get(name.partition("+")[0], 1) == 30 * taken.passes
 
     training.save(RunDirectory(tmp_path), 30, 0.0)
     other = start(name, tiny)
@@ -92,9 +89,9 @@ def test_a_shared_view_is_computed_once(tiny: Dataset) -> None:
     assert start("fixmatch+icl", tiny).advance(0).images == 70
 
 
-@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.targets])
-def test_targets_get_no_gradient_and_everything_else_does(name: str, tiny: Dataset) -> None:
-    training = start(name, tiny)
+@pytest.mark.parametrize("name", WITH_TARGETS)
+def test_in_a_lean_run_targets_have_no_gradient_and_all_others_have(name: str, tiny: Dataset) -> None:
+    training = start(name, tiny, lean=True)
     seen: dict[str, Output] = {}
     loss = training.method.loss
 
@@ -103,11 +100,11 @@ def test_targets_get_no_gradient_and_everything_else_does(name: str, tiny: Datas
         return loss(step, out)
 
     training.method.loss = watched  # type: ignore[method-assign]
-    training.advance(0)
+    assert training.advance(0).passes == 2
     assert {key for key, output in seen.items() if not output.logits.requires_grad} == set(training.method.targets)
 
 
-@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.targets])
+@pytest.mark.parametrize("name", WITH_TARGETS)
 def test_no_gradient_is_lost_with_the_targets(name: str) -> None:
     """Were they looked at with gradient, none would come back to them."""
     method = make_method(name)
@@ -118,6 +115,12 @@ def test_no_gradient_is_lost_with_the_targets(name: str) -> None:
     torch.stack([term.double() for term in method.loss(step, out).values()]).sum().backward()
     for key in method.targets:
         assert all(rows is None or rows.grad is None or not rows.grad.any() for rows in out[key])
+
+
+@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("name", WITH_TARGETS)
+def test_what_a_term_learns_from_is_no_mere_target(name: str, term: str, tiny: Dataset) -> None:
+    assert start(f"{name}+{term}", tiny, lean=True).advance(0).passes == 1
 
 
 def test_the_authors_reading_looks_at_seven_batches(tiny: Dataset) -> None:
