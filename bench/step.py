@@ -2,7 +2,7 @@
 
     python -m bench.step                       cnn on 28x28x1, fixmatch and icl-ssl, batch 64, mu 1
     python -m bench.step --network wrn-28-2    on 32x32x3
-    python -m bench.step --mu 7 --repeats 9    wrn-28-2 at mu 7 takes about 15 GB
+    python -m bench.step --mu 7 --lean         with passes without gradient where a method allows them
 
 Both sides run in turn in one process; the medians and their ratio are printed, and where the rest of our step goes:
 data (fetching the pixels), views, the method's loss, EMA, and counting for progress and report.
@@ -24,6 +24,8 @@ from fewlabel import Recipe
 from fewlabel.methods import Step
 from fewlabel.plan import make_plan
 from fewlabel.training import Training, make_optimiser
+
+FIRST = 200  # step: before it norms settle, and a compiled network is not used
 
 
 def bare_step(training: Training, images: Tensor, labels: Tensor) -> Callable[[], None]:
@@ -72,13 +74,13 @@ class Parts:
         return call
 
 
-def measure(method: str, network: str, batch: int, mu: int, repeats: int, steps: int) -> None:
-    dataset = images_for(network)
-    recipe = Recipe(method=method, network=network, batch=batch, mu=mu, labels_per_class=4, steps=10_000)
+def measure(recipe: Recipe, repeats: int, steps: int) -> None:
+    assert recipe.network is not None
+    dataset = images_for(recipe.network)
     ours, bare = (Training(make_plan(recipe, dataset), dataset) for _ in range(2))
     rows = ours.advance(0).images
     pixels = torch.randn(rows, *dataset.train.pixels.shape[1:])
-    index = itertools.count()
+    index = itertools.count(FIRST)
     sides: dict[str, Callable[[], object]] = {
         "ours": lambda: ours.advance(next(index)),
         "limit": bare_step(bare, pixels, torch.arange(rows) % 10),
@@ -89,10 +91,10 @@ def measure(method: str, network: str, batch: int, mu: int, repeats: int, steps:
     ratio = statistics.median(a / b for a, b in zip(times["ours"], times["limit"], strict=True))
     step, bound = (statistics.median(times[side]) for side in ("ours", "limit"))
     print(
-        f"{method:10} {network:9} batch {batch} mu {mu}: {rows} images a step, "
+        f"{recipe.method:10} {recipe.network:9} batch {recipe.batch} mu {recipe.mu}: {rows} images a step, "
         f"{1000 * step:.1f} ms, limit {1000 * bound:.1f} ms, ratio {ratio:.3f} ({rows / step:.0f} images/s)"
     )
-    whole = statistics.mean(times["ours"]) * next(index)
+    whole = statistics.mean(times["ours"]) * (next(index) - FIRST)
     print(f"{'':10} of our step: {', '.join(f'{name} {part / whole:.1%}' for name, part in parts.seconds.items())}")
 
 
@@ -104,10 +106,25 @@ def main() -> None:
     parser.add_argument("--mu", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10, help="a repeat")
+    parser.add_argument("--lean", action="store_true", help="our side with Recipe.lean")
+    parser.add_argument("--compile", action="store_true", help="our side with Recipe.compile")
+    parser.add_argument("--large", action="store_true", help="allow wrn-28-2 at mu 7, which takes about 15 GB")
     options = parser.parse_args()
+    if options.network != "cnn" and options.batch * options.mu > 256 and not options.large:
+        parser.error("that takes about 15 GB of memory: say --large.")
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     for method in options.methods:
-        measure(method, options.network, options.batch, options.mu, options.repeats, options.steps)
+        recipe = Recipe(
+            method=method,
+            network=options.network,
+            batch=options.batch,
+            mu=options.mu,
+            labels_per_class=4,
+            steps=10_000,
+            lean=options.lean,
+            compile=options.compile,
+        )
+        measure(recipe, options.repeats, options.steps)
 
 
 if __name__ == "__main__":
