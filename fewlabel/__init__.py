@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from . import losses
     from .data import Dataset, Images, few_label_split, load
     from .errors import UserError
+    from .estimator import FewLabelClassifier
     from .loop import Run, train
     from .methods import METHODS, make_method
     from .recipe import Recipe
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "METHODS",
     "Dataset",
+    "FewLabelClassifier",
     "Images",
     "Recipe",
     "Run",
@@ -32,6 +34,7 @@ _HOME = {
     **dict.fromkeys(("Dataset", "Images", "few_label_split", "load"), "data"),
     **dict.fromkeys(("METHODS", "make_method"), "methods"),
     **dict.fromkeys(("Run", "train"), "loop"),
+    "FewLabelClassifier": "estimator",
     "Recipe": "recipe",
     "UserError": "errors",
 }

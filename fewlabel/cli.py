@@ -133,6 +133,9 @@ def evaluate(
     root: Annotated[str | None, "where the official files of a named data set lie"] = None,
     labels: Annotated[str | None, "CSV file with the header file,label for pictures of the folder"] = None,
     device: Annotated[str | None, "cpu, cuda or mps; default the best there is"] = None,
+    calibrate: Annotated[
+        bool, "make the model's confidence fit these pictures (temperature scaling), and keep it so"
+    ] = False,
 ) -> None:
     """Say how often a trained model is right on labelled pictures."""
     from rich.console import Console
@@ -141,24 +144,37 @@ def evaluate(
 
     from .checkpoint import RunDirectory
     from .data import load_test
-    from .evaluate import accuracy, confusion, probabilities
+    from .evaluate import calibration_error, confusion, cross_fitted_error, fit_temperature, probabilities, wilson
     from .plan import choose_device
 
-    network, model = RunDirectory(Path(run)).read_model(choose_device(device))
+    directory = RunDirectory(Path(run))
+    network, model = directory.read_model(choose_device(device))
     images = load_test(
         data, root, labels=labels, classes=model["classes"], channels=model["channels"], size=model["size"]
     )
-    guess = probabilities(network, images.pixels).argmax(1)
-    counts = confusion(guess, images.labels, len(images.classes))
+    guesses = probabilities(network, images.pixels)
+    counts = confusion(guesses.argmax(1), images.labels, len(images.classes))
     table = Table("class", "images", "recognised")
     for name, row, right in zip(images.classes, counts.sum(1).tolist(), counts.diagonal().tolist(), strict=True):
         table.add_row(Text(name), str(row), f"{right / row:.1%}" if row else "")
     console = Console()
     console.print(table)
-    console.print(f"Accuracy: {accuracy(guess, images.labels):.2%} of {int(counts.sum())} images")
+    right, count = int(counts.diagonal().sum()), int(counts.sum())
+    low, high = wilson(right, count)
+    console.print(f"Accuracy: {right / count:.2%} of {count} images (95% interval: {low:.2%} to {high:.2%})")
+    before = calibration_error(guesses, images.labels)
+    console.print(f"Confidence is off by {100 * before:.1f} points on average (expected calibration error)")
     if images.skipped:
         first = next(iter(images.skipped))
         console.print(f"{len(images.skipped)} pictures could not be read, beginning with {first}.", markup=False)
+    if calibrate:
+        after = cross_fitted_error(guesses, images.labels)
+        network.temperature.mul_(fit_temperature(guesses, images.labels))
+        directory.write_model(network, model)
+        console.print(
+            f"Calibrated with a temperature of {network.temperature.item():.2f}: confidence is now off by "
+            f"{100 * after:.1f} points, each half of the images judged by a temperature of the other"
+        )
 
 
 def predict(
@@ -169,6 +185,8 @@ def predict(
     output: Annotated[
         str, "the table: file, label, confidence and one column for each class", "-o"
     ] = "predictions.csv",
+    min_confidence: Annotated[float, "pictures with less go into --review instead, for you to look at"] = 0.0,
+    review: Annotated[str, "the table of those, least confident first"] = "review.csv",
     device: Annotated[str | None, "cpu, cuda or mps; default the best there is"] = None,
 ) -> None:
     """Label a folder of pictures (or one picture) with a trained model."""
@@ -177,14 +195,40 @@ def predict(
     from .predict import predict as run_predict
     from .predict import write_predictions
 
-    if not Path(output).absolute().parent.is_dir():
-        raise UserError(f"there is no folder {Path(output).absolute().parent} for --output.")
+    for path_given, flag in ((output, "--output"), (review, "--review")):
+        if not Path(path_given).absolute().parent.is_dir():
+            raise UserError(f"there is no folder {Path(path_given).absolute().parent} for {flag}.")
+    if not 0 <= min_confidence <= 1:
+        raise UserError(f"min-confidence lies between 0 and 1, not at {min_confidence:g}.")
     network, model = RunDirectory(Path(run)).read_model(choose_device(device))
     if model["channels"] != 3:
         raise UserError(f"the model in {run} was trained on single-channel arrays and cannot label picture files.")
     names, guesses, skipped = run_predict(network, Path(path), model["size"])
-    write_predictions(Path(output), names, guesses, model["classes"], skipped)
-    print(f"{len(names)} pictures labelled, {len(skipped)} could not be read: {output}")
+    confidence = guesses.max(1).values
+    unsure = [i for i in confidence.argsort().tolist() if confidence[i] < min_confidence]
+    sure = sorted(set(range(len(names))) - set(unsure))
+    write_predictions(Path(output), [names[i] for i in sure], guesses[sure], model["classes"], skipped)
+    print(f"{len(sure)} pictures labelled, {len(skipped)} could not be read: {output}")
+    if min_confidence:
+        write_predictions(Path(review), [names[i] for i in unsure], guesses[unsure], model["classes"], {})
+        print(f"{len(unsure)} pictures to look at, with a confidence of less than {min_confidence:g}: {review}")
+
+
+def export(
+    run: Annotated[str, "directory of a finished run"],
+    /,
+    *,
+    onnx: Annotated[str, "the file to write: uint8 pictures in, class probabilities out"] = "model.onnx",
+) -> None:
+    """Write a trained model as ONNX, with the preprocessing inside."""
+    from .checkpoint import RunDirectory
+    from .export import export_onnx
+    from .plan import choose_device
+
+    network, model = RunDirectory(Path(run)).read_model(choose_device("cpu"))
+    export_onnx(network, model, Path(onnx))
+    side, channels = model["size"], model["channels"]
+    print(f"{onnx}: pixels uint8 (N, {channels}, {side}, {side}) to probabilities (N, {len(model['classes'])})")
 
 
 def methods(name: Annotated[str | None, "all about this one"] = None, /) -> None:
@@ -265,6 +309,8 @@ def drift(
     from .data import load
     from .drift import CONTROL, advice, measure, write_drifts
 
+    if Path(out).exists() and not Path(out).is_dir():
+        raise UserError(f"{out} is no folder: choose another --out.")
     dataset = load(data, root, labels=labels, test=test, size=size)
     chosen = [name.strip() for name in (only or "").split(",") if name.strip()]
     plain, drifts = measure(
@@ -293,7 +339,7 @@ def drift(
         )
     if flags := advice(drifts):
         console.print(f"Leave them out of training: fewlabel train {data} {flags} ...", soft_wrap=True, markup=False)
-    console.print(f"Pictures before and after: {Path(out) / 'drift.png'}", soft_wrap=True)
+    console.print(f"Pictures before and after: {Path(out) / 'drift.png'}", soft_wrap=True, markup=False)
 
 
 def paper() -> None:
@@ -322,20 +368,27 @@ def paper_run(
 ) -> None:
     """Do the runs behind a table or figure; what is done already is not done again."""
     from .grid import Result
-    from .paper.runs import estimate, recipes_of, run_exhibit
+    from .paper.runs import estimate, recipes_of, run_exhibit, work_of
 
     if backend not in ("local", "dask"):
         raise unknown("backend", backend, ("local", "dask"))
     if (backend == "dask") != (scheduler is not None):
         raise UserError("--backend dask and --scheduler ADDRESS belong together.")
-    recipes = recipes_of(name, scale, root, data)
-    if recipes:
+    if jobs < 1:
+        raise UserError(f"a grid needs at least one job, not {jobs}.")
+    if scheduler and not isinstance(work_of(name, scale), tuple):
+        raise UserError(f"{name} rests on no grid of runs: a cluster is of no use to it.")
+    if recipes := recipes_of(name, scale, root, data):
         left, seconds = estimate(recipes, Path(out), jobs)
-        done = len(recipes) - left
-        print(f"{len(recipes)} runs, {done} of them done. The others will take about {duration(seconds)}.", flush=True)
+        when = f"about {duration(seconds)}{' on this machine' if scheduler else ''}"
+        print(f"{len(recipes)} runs, {len(recipes) - left} of them done. The others will take {when}.", flush=True)
+
+    failed = []
 
     def tell(result: Result) -> None:
         facts = result.recipe
+        if result.error:
+            failed.append(result)
         what = f"{facts['data']}, {facts['labels_per_class']} a class, {facts['method']}, seed {facts['seed']}"
         print(f"{what}: {result.error or f'{result.accuracy:.2%} in {duration(result.seconds)}'}", flush=True)
 
@@ -343,6 +396,8 @@ def paper_run(
         run_exhibit(name, scale, root, Path(out), jobs=jobs, only=data, scheduler=scheduler, told=tell)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt("stopped; the same command goes on from there.") from stop
+    if failed:
+        raise UserError(f"{len(failed)} runs failed, as said above: the same command tries them again.")
     print(f"See it: fewlabel paper show {name} --scale {scale} --out {out}")
 
 
@@ -371,7 +426,7 @@ def paper_show(
     if exhibit.drawn in TABLES:
         if format not in FORMATS:
             raise unknown("format", format, FORMATS)
-        print("\n\n".join(FORMATS[format](table) for table in TABLES[exhibit.drawn](name, scale, Path(out), root)))
+        print(FORMATS[format](TABLES[exhibit.drawn](name, scale, Path(out), root)))
         return
     figure = FIGURES[exhibit.drawn](name, scale, Path(out), root)
     Path(out).mkdir(parents=True, exist_ok=True)
@@ -387,6 +442,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "train": train,
     "predict": predict,
     "evaluate": evaluate,
+    "export": export,
     "methods": methods,
     "drift": drift,
     "paper": paper,

@@ -104,15 +104,21 @@ class Fold:
 def folds(dataset: Dataset, per_class: int | None, seeds: int) -> list[Fold]:
     """One for each seed where there are test images; else parts of the labelled images, each judged by the others."""
     train, test = dataset.train, dataset.test
-    fewest = min(class_counts(train))
-    if per_class is not None and fewest < per_class:
-        raise UserError(
-            f"a class of {dataset.name} has {fewest} labelled images, {per_class} per class were asked for."
-        )
-    if fewest < (1 if test else 2):
+    if len(train.classes) < 2:
+        raise UserError(f"{dataset.name} has labels of {len(train.classes)} classes: there must be two to tell apart.")
+    if test is not None and not (test.labels != UNLABELLED).any():
+        raise UserError(f"the test images of {dataset.name} have no labels: nothing can be judged by them.")
+    fewest, least = min(class_counts(train)), 2 if test is None else 1
+    if fewest < least:
         raise UserError(
             f"a class of {dataset.name} has {fewest} labelled images: every class needs one to learn from"
-            + ("." if test else ", and without --test one more to be judged by.")
+            + (", and without --test one more to be judged by." if test is None else ".")
+        )
+    if per_class is not None and per_class < least:
+        raise UserError(f"labels-per-class must be at least {least}, not {per_class}.")
+    if per_class is not None and per_class > fewest:
+        raise UserError(
+            f"a class of {dataset.name} has {fewest} labelled images, {per_class} per class were asked for."
         )
     if test is not None:
         judged = torch.randperm(len(test), generator=generator(0, 0, "drift"))[:MOST_TESTS]
@@ -122,9 +128,10 @@ def folds(dataset: Dataset, per_class: int | None, seeds: int) -> list[Fold]:
     known = (train.labels != UNLABELLED).nonzero().flatten()
     if per_class is not None:
         known = torch.from_numpy(few_label_split(train.labels, per_class, 0))
-    part = torch.empty(len(known), dtype=torch.long)
-    part[torch.randperm(len(known), generator=generator(0, 0, "drift"))] = torch.arange(len(known))
-    part %= min(FOLDS, len(known)) if len(known) > 3 * FOLDS else len(known)  # of few images each is left out by itself
+    shuffled = known[torch.randperm(len(known), generator=generator(0, 0, "drift"))]
+    known = shuffled[train.labels[shuffled].argsort(stable=True)]  # class by class: two of one are in different parts
+    part = torch.arange(len(known))
+    part %= FOLDS if len(known) > 3 * FOLDS else len(known)  # of few images each is left out by itself
     return [
         Fold(train.pixels[rest], train.labels[rest], train.pixels[here], train.labels[here])
         for here, rest in ((known[part == n], known[part != n]) for n in range(int(part.max()) + 1))

@@ -1,8 +1,10 @@
-"""How good a classifier is."""
+"""How good a classifier is, and how far its confidence can be trusted."""
 
 import copy
+import math
 
 import torch
+from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from .networks import Classifier, set_norm_momentum
@@ -58,3 +60,44 @@ def confusion(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
     return torch.bincount(labels[known] * classes + predicted[known], minlength=classes * classes).view(
         classes, classes
     )
+
+
+def wilson(right: int, count: int, z: float = 1.96) -> tuple[float, float]:
+    """Between which shares the true one lies (95%), when `right` of `count` were seen; Wilson's interval."""
+    share, more = right / count, z * z / count
+    centre = (share + more / 2) / (1 + more)
+    reach = z * math.sqrt(share * (1 - share) / count + more / (4 * count)) / (1 + more)
+    return max(0.0, centre - reach), min(1.0, centre + reach)
+
+
+def calibration_error(guesses: Tensor, labels: Tensor, bins: int = 15) -> float:
+    """Expected calibration error: how far confidence is from the share of right guesses, on average over the images.
+
+    `guesses` are probabilities (N, classes). Images are put together by their confidence, in bins of equal width.
+    """
+    known = labels >= 0
+    confidence, guess = guesses[known].double().max(1)
+    right = (guess == labels[known]).double()
+    place = (confidence * bins).long().clamp(max=bins - 1)
+    gaps = torch.zeros(bins, dtype=torch.float64).index_add_(0, place, right - confidence)
+    return gaps.abs().sum().item() / len(right)
+
+
+def fit_temperature(guesses: Tensor, labels: Tensor) -> float:
+    """The temperature under which these labels are most likely: more than 1 where guesses were too confident."""
+    known = labels >= 0
+    logits, truth = guesses[known].double().clamp(min=1e-12).log(), labels[known]
+
+    def loss(log_temperature: float) -> float:
+        return torch.nn.functional.cross_entropy(logits / math.exp(log_temperature), truth).item()
+
+    return math.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded").x)
+
+
+def cross_fitted_error(guesses: Tensor, labels: Tensor) -> float:
+    """The calibration error after `fit_temperature`, with every image judged by the temperature of the other half."""
+    tempered = torch.empty_like(guesses, dtype=torch.float64)
+    for k in (0, 1):
+        temperature = fit_temperature(guesses[1 - k :: 2], labels[1 - k :: 2])
+        tempered[k::2] = (guesses[k::2].double().clamp(min=1e-12).log() / temperature).softmax(1)
+    return calibration_error(tempered, labels)

@@ -1,5 +1,6 @@
 """A grid: many independent runs. Each one's result is written once; a grid that was stopped goes on where it was."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -60,7 +61,7 @@ def run_grid(
             left = [replace(recipe, threads=threads) for name, recipe in grid.items() if name not in results]
             try:
                 for name, result in parallel(joblib.delayed(run_one)(recipe, out) for recipe in left):
-                    if not result_path(out, grid[name]).exists():  # a worker on another machine has other disks
+                    if read_result(out, grid[name]) is None:  # the worker may be on another machine, with other disks
                         write_result(out, grid[name], result)
                     results[name] = result
                     told(result)
@@ -79,13 +80,19 @@ def workers(jobs: int, scheduler: str | None) -> Iterator[tuple[joblib.Parallel,
         return
     try:
         from distributed import Client, KilledWorker
+        from distributed.comm.core import connect
+        from distributed.core import coerce_to_address
     except ImportError as error:
         raise UserError("Dask is not installed: pip install 'fewlabel[cluster]'.") from error
+
+    async def knock() -> None:
+        await (await connect(coerce_to_address(scheduler), timeout=10)).close()
+
     try:
-        client = Client(scheduler, timeout=10)
+        asyncio.run(knock())  # a Client that finds nobody is left half open, and may later block others
     except (OSError, ValueError) as error:
         raise UserError(f"no Dask scheduler answers at {scheduler} ({error}).") from error
-    with client, joblib.parallel_config("dask"):
+    with Client(scheduler), joblib.parallel_config("dask"):
         yield joblib.Parallel(n_jobs=-1, return_as="generator_unordered"), KilledWorker
 
 

@@ -152,6 +152,8 @@ def choose_device(name: str | None) -> torch.device:
 
 def default_network(device: torch.device, size: int) -> str:
     """The paper's network where there is an accelerator, else one that a CPU trains in minutes."""
+    if not size:
+        return "mlp"
     if device.type != "cpu":
         return "wrn-28-2"
     return "wrn-10-1" if size <= 12 else "cnn"

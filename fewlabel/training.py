@@ -34,7 +34,8 @@ class Taken(NamedTuple):
 class Training:
     """A network, a method, their averages and an optimiser: `advance` takes one step."""
 
-    def __init__(self, plan: Plan, dataset: Dataset) -> None:
+    def __init__(self, plan: Plan, dataset: Dataset, encoder: nn.Module | None = None) -> None:
+        """With an `encoder` of the user's own, which gets the pixels or vectors as they are, in float32."""
         recipe = plan.recipe
         self.plan, self.train, self.test = plan, dataset.train, dataset.test
         self.hidden_labels = dataset.train.labels.clone()  # to judge guesses by, never to learn from
@@ -58,6 +59,7 @@ class Training:
             seed=recipe.seed,
             mean=mean,
             std=std,
+            encoder=encoder,
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(recipe.seed, 0, "method"))
@@ -96,8 +98,7 @@ class Training:
             index,
             plan.steps,
             recipe.seed,
-            self.train.pixels,
-            self.train.labels,
+            self.train,
             self.batches,
             plan.without,
             self.network,
@@ -220,6 +221,9 @@ def make_optimiser(model: nn.Module, plan: Plan) -> torch.optim.SGD:
 def pixel_statistics(pixels: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each channel, from evenly spaced images."""
     sample = pixels[:: -(-len(pixels) // most)]
+    if pixels.ndim == 2:  # vectors: each column is a channel
+        std, mean = torch.std_mean(sample.double(), dim=0, correction=0)
+        return mean.float(), torch.where(std > 0, std, 1.0).float()
     counts = torch.zeros(pixels.shape[1], 256, dtype=torch.float64)  # how often each value occurs: exact, and small
     for part in sample.split(256):
         for channel in range(len(counts)):

@@ -14,7 +14,7 @@ LAYERS = [
     {"errors", "files", "terminal", "recipe", "losses", "ema", "randomness", "data", "augment", "networks"},
     {"methods"},
     {"plan", "alarm", "evaluate", "checkpoint", "progress", "predict", "report", "training", "loop"},
-    {"demo", "grid", "drift"},
+    {"demo", "grid", "drift", "estimator", "export"},
     {"paper"},
     {"cli", "__main__"},
 ]

@@ -13,10 +13,12 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other: a block may use what those above it have made."""
     monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
         before = dict(METHODS)
-        exec(compile(block, page.name, "exec"), {})
+        exec(compile(block, page.name, "exec"), names)
         for name in METHODS.keys() - before.keys():  # that the page added
             del METHODS[name]
 

@@ -2,18 +2,22 @@
 
 import hashlib
 import json
+import multiprocessing
 import os
 import shutil
+import sys
 import tempfile
+import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
 
+import joblib
 import numpy as np
 import torch
+from joblib.externals.loky import ProcessPoolExecutor
 from PIL import Image, ImageOps
 from torch import Tensor
 
@@ -23,6 +27,8 @@ from ..terminal import with_progress
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 CHANNELS = 3
 FORMAT = 1  # raise it when decoding changes, so that old caches are not used
+CHUNK = 64  # files that are decoded at a time
+MANY = 4096  # files for which processes are worth their start
 ORIENTATION = 0x0112  # EXIF tag
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -34,19 +40,21 @@ UPRIGHT = {
     8: Image.Transpose.ROTATE_90,
 }
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
 
 def decode(path: Path, size: int) -> np.ndarray:
-    """The first frame as RGB (3, size, size), upright; the longer side is cropped about its centre."""
+    """The picture of a file as a small square."""
     with Image.open(path) as picture:
         picture.draft("RGB", (2 * size, 2 * size))  # a JPEG decoder can shrink while it reads
-        square = ImageOps.fit(rgb(picture), (size, size), Image.Resampling.BILINEAR)
-        orientation = picture.getexif().get(ORIENTATION, 1)  # read last: Pillow turns a TIFF itself while it loads
+        return square(picture, size)
+
+
+def square(picture: Image.Image, size: int) -> np.ndarray:
+    """The first frame as RGB (3, size, size), upright; the longer side is cropped about its centre."""
+    small = ImageOps.fit(rgb(picture), (size, size), Image.Resampling.BILINEAR)
+    orientation = picture.getexif().get(ORIENTATION, 1)  # read last: Pillow turns a TIFF itself while it loads
     if orientation in UPRIGHT:
-        square = square.transpose(UPRIGHT[orientation])
-    return np.asarray(square).transpose(2, 0, 1)
+        small = small.transpose(UPRIGHT[orientation])
+    return np.asarray(small).transpose(2, 0, 1)
 
 
 def rgb(picture: Image.Image) -> Image.Image:
@@ -142,26 +150,37 @@ def fill_cache(place: Path, folder: Path, files: Sequence[str], size: int) -> No
 
 
 def decoded(folder: Path, files: Sequence[str], size: int) -> Iterator[np.ndarray | str]:
-    """Every picture, or why it cannot be read; threads decode ahead of the reader."""
+    """Every picture, or why it cannot be read, in the order of the files; others are decoded ahead of the reader.
 
-    def attempt(name: str) -> np.ndarray | str:
-        try:
-            return decode(folder / name, size)
-        except Exception as error:  # decoders raise whatever a damaged file makes them raise
-            return str(error) or type(error).__name__
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow's, of harmless oddities; here, since filters belong to all threads
-        yield from in_order(attempt, files, os.cpu_count() or 1)
-
-
-def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """Like map, with threads (decoders release Python's lock) and a bounded number of results waiting."""
-    with ThreadPoolExecutor(workers) as pool:
-        pending: deque[Future[Result]] = deque()
-        for item in items:
-            pending.append(pool.submit(function, item))
-            if len(pending) > 64 * workers:
-                yield pending.popleft().result()
+    Threads do that for few pictures. Small ones are mostly Python's work, in which threads wait for each other, so for
+    many it is processes, which take seconds to start.
+    """
+    workers = joblib.cpu_count()
+    pending: deque[Future[list[np.ndarray | str]]] = deque()
+    with (
+        ThreadPoolExecutor(workers) if len(files) < MANY else ProcessPoolExecutor(workers) as pool,
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("ignore", module="PIL")  # harmless oddities; here, since filters belong to all threads
+        for first in range(0, len(files), CHUNK):
+            pending.append(pool.submit(decode_some, str(folder), files[first : first + CHUNK], size))
+            if len(pending) > 2 * workers:  # so that few wait, should the reader be slow
+                yield from pending.popleft().result()
         while pending:
-            yield pending.popleft().result()
+            yield from pending.popleft().result()
+
+
+def decode_some(folder: str, files: Sequence[str], size: int) -> list[np.ndarray | str]:
+    """Some pictures of a folder, or why they cannot be read."""
+    found: list[np.ndarray | str] = []
+    helping = multiprocessing.parent_process() is not None
+    if helping:
+        warnings.filterwarnings("ignore", module="PIL")
+    if sys.platform == "linux" and (helping or threading.current_thread() is not threading.main_thread()):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)  # a network that is at work goes first
+    for name in files:
+        try:
+            found.append(decode(Path(folder, name), size))
+        except Exception as error:  # decoders raise whatever a damaged file makes them raise
+            found.append(str(error) or type(error).__name__)
+    return found

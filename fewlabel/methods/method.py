@@ -9,7 +9,10 @@ from torch import Tensor, nn
 
 from .. import randomness
 from ..augment import VIEWS
+from ..augment.vectors import vector_view
 from ..data.batches import Batches
+from ..data.images import Images
+from ..data.vectors import Vectors
 from ..losses import interpolate
 from ..networks import Classifier, Output, norms_frozen
 
@@ -38,8 +41,7 @@ class Step:
         index: int,
         steps: int,
         seed: int,
-        pixels: Tensor,
-        labels: Tensor,
+        images: Images,
         batches: Batches,
         without: Collection[str],
         network: Classifier,
@@ -51,10 +53,10 @@ class Step:
         self.unlabelled_index = batches.unlabelled_index(index)
         self.records: dict[str, Tensor] = {}
         self.images_seen = self.passes = 0  # through the network, in this step
-        self._seed, self._without, self._pixels, self._batches = seed, without, pixels, batches
+        self._seed, self._without, self._images, self._batches = seed, without, images, batches
         self._network, self._teacher, self._precision = network, teacher, precision
         self._device = network.mean.device
-        self.labels = labels[self.labelled_index].to(self._device)
+        self.labels = images.labels[self.labelled_index].to(self._device)
         self._views: dict[tuple[str, int, str], Tensor] = {}
         self._fetched: dict[str, Tensor] = {}
 
@@ -77,8 +79,13 @@ class Step:
         """The n-th independent view of that kind, of the "labelled", "unlabelled" or a "second" unlabelled batch."""
         key = (kind, n, of)
         if key not in self._views:
-            view = VIEWS[kind](self._batch(of), self.generator(f"{of}/{kind}/{n}"), self._without)
-            self._views[key] = self._network.normalise(view.to(self._device))
+            batch, draw = self._batch(of), self.generator(f"{of}/{kind}/{n}")
+            if isinstance(self._images, Vectors):
+                rows = self._network.normalise(batch)
+                self._views[key] = vector_view(rows, kind, draw, self._images.noise, self._images.dropout)
+            else:
+                view = VIEWS[kind](batch, draw, self._without)
+                self._views[key] = self._network.normalise(view.to(self._device))
         return self._views[key]
 
     def generator(self, source: str) -> torch.Generator:
@@ -153,7 +160,7 @@ class Step:
             if of == "second":
                 index = self._batches.unlabelled_index(self.index, source=of)
             assert index is not None, f"there is no batch '{of}': labelled, unlabelled or second"
-            pixels = self._pixels.index_select(0, index)  # many times faster than [index]
+            pixels = self._images.pixels.index_select(0, index)  # many times faster than [index]
             if self._device.type != "mps":  # which has no float64; views need it to agree with Pillow to the bit
                 pixels = pixels.to(self._device)
             self._fetched[of] = pixels

@@ -18,10 +18,11 @@ class Output(NamedTuple):
 class Classifier(nn.Module):
     """Maps normalised images to logits, features and embeddings.
 
-    `encoder` maps images (N, C, H, W) to features (N, features). `mean` and `std` are of the training pixels,
-    one for each channel, on the scale 0 to 255.
+    `encoder` maps images (N, C, H, W), or vectors (N, D), to features (N, features). `mean` and `std` are of the
+    training pixels, on the scale 0 to 255: (C, 1, 1), one for each channel; or of the vectors, (D,).
     """
 
+    temperature: Tensor
     mean: Tensor
     std: Tensor
 
@@ -31,8 +32,9 @@ class Classifier(nn.Module):
         self.features = features
         self.head = nn.Linear(features, classes)
         self.projector: nn.Module | None = None
-        self.register_buffer("mean", mean.view(-1, 1, 1))
-        self.register_buffer("std", std.view(-1, 1, 1))
+        self.register_buffer("temperature", torch.ones(()))  # by which logits are divided, see `fit_temperature`
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
 
     def add_projector(self) -> None:
         """g: Linear(d, d/4, no bias) - BatchNorm - ReLU - Linear(d/4, d/4), as in the authors' code."""
@@ -54,4 +56,4 @@ class Classifier(nn.Module):
     @torch.no_grad()
     def probabilities(self, pixels: Tensor) -> Tensor:
         """Class probabilities of uint8 pixels."""
-        return self.head(self.encoder(self.normalise(pixels))).softmax(1)
+        return (self.head(self.encoder(self.normalise(pixels))) / self.temperature).softmax(1)

@@ -12,3 +12,21 @@ class MLP(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return self.layers(images)
+
+
+class VectorMLP(nn.Module):
+    """Standardised vectors to `hidden` features by two layers, each with batch norm."""
+
+    def __init__(self, columns: int, hidden: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(columns, hidden, bias=False),
+            nn.BatchNorm1d(hidden, momentum=0.01),
+            nn.ReLU(inplace=True),
+            nn.Linear(hidden, hidden, bias=False),
+            nn.BatchNorm1d(hidden, momentum=0.01),
+            nn.ReLU(inplace=True),
+        )
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        return self.layers(vectors)

@@ -26,7 +26,7 @@ PAPER: dict[str, Any] = {
     "evaluations": 300,
 }
 RATES = {"mixmatch": 0.002, "mean-teacher": 0.003, "vat": 0.01}  # that the paper gives for single methods, `full` only
-SMALL: dict[str, Any] = {"network": "cnn", "batch": 32, "mu": 2, "learning_rate": 0.1}
+SMALL: dict[str, Any] = {"network": "cnn", "batch": 32, "mu": 2, "learning_rate": 0.2}
 SETTING: dict[str, dict[str, dict[str, Any]]] = {
     "full": {"cifar10": PAPER, "svhn": PAPER, "cifar100": PAPER | {"batch": 16}},
     "cpu": {

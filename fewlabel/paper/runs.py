@@ -43,6 +43,8 @@ def recipes_of(name: str, scale: str, root: str | None, only: str | None = None)
     """All training runs of an exhibit, or those on one data set."""
     work = work_of(name, scale)
     grids = work if isinstance(work, tuple) else ()
+    if only is not None and not grids:
+        raise UserError(f"{name} rests on no grid of runs: leave --data out.")
     if only is not None and only not in (names := [grid.data for grid in grids]):
         raise unknown(f"data set of {name} at this scale", only, names)
     return [recipe for grid in grids if only in (None, grid.data) for recipe in grid.recipes(scale, root)]
@@ -90,9 +92,12 @@ def estimate(recipes: list[Recipe], out: Path, jobs: int) -> tuple[int, float]:
     for one in recipes:
         if read_result(out, check_recipe(one)) is None:
             kinds.setdefault((one.data, one.method), []).append(one)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(max(1, threads // jobs))  # as many as each of them will have
     datasets = {data: load(data, alike[0].root) for (data, _), alike in kinds.items()}
     shown = with_progress(kinds.items(), len(kinds), "Timing a few steps")
     total = sum(len(alike) * seconds_of(alike[0], datasets[data]) for (data, _), alike in shown)
+    torch.set_num_threads(threads)
     return sum(map(len, kinds.values())), total / jobs
 
 

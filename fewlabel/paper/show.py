@@ -114,7 +114,11 @@ def theirs_of(published: dict[str, tuple[Any, ...]], position: int) -> Callable[
 def difference(found: Found, grid: Grid, labels: int, method: str, other: str) -> list[str] | None:
     """The mean over seeds of what a method has more than another one on the same labels, in points."""
     ours, theirs = (
-        {result.recipe["seed"]: 100 * result.accuracy for result in of_method(found, one, labels) if result.accuracy}
+        {
+            result.recipe["seed"]: 100 * result.accuracy
+            for result in of_method(found, one, labels)
+            if result.accuracy is not None
+        }
         for one in (method, other)
     )
     points = [ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())]
@@ -208,15 +212,27 @@ def as_html(table: Table) -> str:
     return f"<table>\n<caption>{html.escape(table.title)}</caption>\n{line(table.head, 'th')}\n{rows}\n</table>{notes}"
 
 
-def as_json(table: Table) -> str:
-    rows = [dict(zip(table.head, row, strict=True)) for row in table.rows]
-    return json.dumps({"title": table.title, "rows": rows, "notes": list(table.notes)}, ensure_ascii=False)
+def as_json(tables: Sequence[Table]) -> str:
+    """A list of the tables, each with its rows as objects."""
+    content = [
+        {
+            "title": table.title,
+            "rows": [dict(zip(table.head, row, strict=True)) for row in table.rows],
+            "notes": list(table.notes),
+        }
+        for table in tables
+    ]
+    return json.dumps(content, ensure_ascii=False, indent=2)
 
 
-FORMATS: dict[str, Callable[[Table], str]] = {
-    "markdown": as_markdown,
-    "latex": as_latex,
-    "html": as_html,
+def joined(format: Callable[[Table], str]) -> Callable[[Sequence[Table]], str]:
+    return lambda tables: "\n\n".join(map(format, tables))
+
+
+FORMATS: dict[str, Callable[[Sequence[Table]], str]] = {
+    "markdown": joined(as_markdown),
+    "latex": joined(as_latex),
+    "html": joined(as_html),
     "json": as_json,
 }
 TABLES: dict[str, Callable[[str, str, Path, str | None], list[Table]]] = {

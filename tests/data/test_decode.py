@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from fewlabel.data import decode as package
-from fewlabel.data.decode import cache_folder, cache_key, decode, in_order
+from fewlabel.data.decode import cache_folder, cache_key, decode
 from fewlabel.errors import UserError
 
 SIDE = 16
@@ -417,22 +417,42 @@ def test_warning_filters_survive_threads(folder: Path, monkeypatch: pytest.Monke
         return rgb(picture)
 
     monkeypatch.setattr("fewlabel.data.decode.rgb", overlapping)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("joblib.cpu_count", lambda: 2)
+    monkeypatch.setattr("fewlabel.data.decode.CHUNK", 1)
     before = list(warnings.filters)
     assert decode_all(folder, FILES[:2], 8)[1] == [0, 1]
     assert list(warnings.filters) == before
 
 
+@pytest.mark.parametrize("many", [1, 1000], ids=["processes", "threads"])
+def test_pictures_come_in_order_whoever_decodes_them(
+    many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("joblib.cpu_count", lambda: 2)
+    monkeypatch.setattr("fewlabel.data.decode.CHUNK", 8)
+    monkeypatch.setattr("fewlabel.data.decode.MANY", many)
+    for position in range(100):
+        Image.new("L", (8, 8), position).save(tmp_path / f"{position}.png")
+    (tmp_path / "50.png").write_bytes(b"nothing")
+    found = list(package.decoded(tmp_path, [f"{position}.png" for position in range(100)], 8))
+    assert "cannot identify image file" in str(found[50])
+    assert all((found[position] == position).all() for position in range(100) if position != 50)  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("workers", [1, 3])
-def test_results_come_in_order_and_few_wait(workers: int) -> None:
-    started: list[int] = []
+def test_few_pictures_wait(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Path] = []
 
-    def double(item: int) -> int:
-        started.append(item)
-        return 2 * item
+    def blank(path: Path, size: int) -> np.ndarray:
+        begun.append(path)
+        return np.zeros((3, size, size), np.uint8)
 
-    results = in_order(double, range(1000), workers)
-    assert next(results) == 0
+    monkeypatch.setattr("fewlabel.data.decode.decode", blank)
+    monkeypatch.setattr("joblib.cpu_count", lambda: workers)
+    monkeypatch.setattr("fewlabel.data.decode.CHUNK", 8)
+    pictures = package.decoded(Path("nowhere"), [str(position) for position in range(2000)], 8)
+    next(pictures)
     time.sleep(0.05)
-    assert len(started) <= 64 * workers + 1
-    assert list(results) == list(range(2, 2000, 2))
+    assert len(begun) <= 8 * 3 * workers
+    assert len(list(pictures)) == 1999
+    assert len(begun) == 2000

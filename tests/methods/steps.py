@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fewlabel.data.batches import Batches
+from fewlabel.data.images import Images, numbered
 from fewlabel.methods import Problem, Step
 from fewlabel.networks import Classifier, Output, make_classifier
 
@@ -30,7 +31,8 @@ def make_step(index: int = 0, network: Classifier | None = None) -> Step:
     labels = torch.arange(40) % CLASSES
     batches = Batches(labels, torch.arange(8), BATCH, MU, seed=0)
     network = network or make_classifier("mlp", 1, 8, CLASSES, projector=True, seed=0)
-    return Step(index, STEPS, 0, pixels, labels, batches, ["horizontal-flip"], network, network)
+    images = Images(pixels, labels, tuple("abcd"), numbered("train", 40))
+    return Step(index, STEPS, 0, images, batches, ["horizontal-flip"], network, network)
 
 
 def answers(names: list[str], seed: int = 0, scale: float = 2.0, labelled: int = BATCH) -> dict[str, Output]:

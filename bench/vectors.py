@@ -1,0 +1,148 @@
+"""Vectors: ours beside what a scikit-learn user would take instead, on the same splits.
+
+    python -m bench.vectors --root DIR                              digits, wine, breast cancer, MNIST as vectors
+    python -m bench.vectors --root DIR --sentences sentences.npz    and embeddings of sentences, see bench/sentences.py
+
+2, 5 and 10 labels per class, seeds 0 to 4. A seed chooses the test rows (3 of 10), the labelled rows and everything
+else random. Of large sets 10,000 rows are taken. Results are kept in --out: the same command goes on from there.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
+from sklearn.svm import SVC
+
+from fewlabel import FewLabelClassifier, few_label_split, load
+
+ROWS = 10_000
+Rows = tuple[NDArray[Any], NDArray[Any]]
+
+
+def data_sets(root: str | None, sentences: Path | None) -> dict[str, Callable[[], Rows]]:
+    sets: dict[str, Callable[[], Rows]] = {
+        "digits": lambda: load_digits(return_X_y=True),
+        "wine": lambda: load_wine(return_X_y=True),
+        "breast cancer": lambda: load_breast_cancer(return_X_y=True),
+    }
+    if root is not None:
+        sets["MNIST"] = lambda: mnist(root)
+    if sentences is not None:
+        sets["sentences"] = lambda: (np.load(sentences)["x"], np.load(sentences)["y"])
+    return sets
+
+
+def mnist(root: str) -> Rows:
+    train = load("mnist", root).train
+    return train.pixels.flatten(1).numpy(), train.labels.numpy()
+
+
+def scaled(model: Any) -> Any:
+    return make_pipeline(StandardScaler(), model)
+
+
+def ours(method: str, **settings: Any) -> Callable[[int], Any]:
+    return lambda seed: FewLabelClassifier(method, random_state=seed, **settings)
+
+
+# Each is given the seed. Those that know no unlabelled rows get the labelled ones alone.
+ALONE = {"logistic regression"}
+SIDES: dict[str, Callable[[int], Any]] = {
+    "logistic regression": lambda seed: scaled(LogisticRegression(max_iter=2000)),
+    "LabelSpreading": lambda seed: scaled(LabelSpreading(kernel="knn", n_neighbors=7)),
+    "LabelPropagation": lambda seed: scaled(LabelPropagation(kernel="knn", n_neighbors=7)),
+    "SelfTraining(SVC)": lambda seed: scaled(SelfTrainingClassifier(SVC(probability=True, random_state=seed))),
+    "supervised": ours("supervised"),
+    "pseudo-label": ours("pseudo-label"),
+    "supervised+icl": ours("supervised+icl"),
+    "fixmatch+icl": ours("fixmatch+icl"),
+}
+
+
+def one(rows: Rows, side: str, per_class: int, seed: int) -> dict[str, float]:
+    """Accuracy on rows that were not there in training, and the seconds it took."""
+    torch.set_num_threads(1)
+    x, y = rows
+    chosen = np.random.default_rng(seed).permutation(len(x))[:ROWS]
+    x_train, x_test, y_train, y_test = train_test_split(
+        x[chosen], y[chosen], test_size=0.3, random_state=seed, stratify=y[chosen]
+    )
+    labelled = few_label_split(torch.from_numpy(y_train), per_class, seed)
+    known = np.full(len(y_train), -1)
+    known[labelled] = y_train[labelled]
+    model = SIDES[side](seed)
+    began = time.perf_counter()
+    if side in ALONE:
+        model.fit(x_train[labelled], y_train[labelled])
+    else:
+        model.fit(x_train, known)
+    accuracy = float((model.predict(x_test) == y_test).mean())
+    return {"accuracy": accuracy, "seconds": time.perf_counter() - began}
+
+
+def table(found: dict[str, dict[str, float]], counts: list[int], sides: list[str], sets: list[str]) -> str:
+    """Markdown: mean and standard deviation over seeds of the accuracy in percent."""
+    lines = []
+    for name in sets:
+        lines += ["", f"**{name}**", "", f"| | {' | '.join(f'{n} labels per class' for n in counts)} | seconds |"]
+        lines.append("|---" * (len(counts) + 2) + "|")
+        for side in sides:
+            cells, seconds = [], []
+            for count in counts:
+                here = [value for key, value in found.items() if json.loads(key)[:3] == [name, side, count]]
+                percent = [100 * value["accuracy"] for value in here]
+                seconds += [value["seconds"] for value in here]
+                cells.append(
+                    f"{statistics.mean(percent):.1f} ± {statistics.stdev(percent):.1f}" if len(percent) > 1 else ""
+                )
+            lines.append(f"| {side} | {' | '.join(cells)} | {statistics.median(seconds):.1f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", help="where the official files of MNIST lie")
+    parser.add_argument("--sentences", type=Path, help="an .npz file with x and y")
+    parser.add_argument("--data", nargs="+", help="only these")
+    parser.add_argument("--sides", nargs="+", choices=list(SIDES), default=list(SIDES))
+    parser.add_argument("--labels", nargs="+", type=int, default=[2, 5, 10])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("runs/vectors.json"))
+    options = parser.parse_args()
+    sets = data_sets(options.root, options.sentences)
+    names = options.data or list(sets)
+    found = json.loads(options.out.read_text()) if options.out.exists() else {}
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        work = [
+            [name, side, count, seed] for side in options.sides for count in options.labels for seed in options.seeds
+        ]
+        left = [item for item in work if json.dumps(item) not in found]
+        if not left:
+            continue
+        rows = sets[name]()
+        calls = (delayed(one)(rows, side, count, seed) for _, side, count, seed in left)
+        results = Parallel(n_jobs=options.jobs, return_as="generator")(calls)
+        for item, result in zip(left, results, strict=True):
+            found[json.dumps(item)] = result
+            options.out.write_text(json.dumps(found, indent=1))
+    print(table(found, options.labels, options.sides, names))
+
+
+if __name__ == "__main__":
+    main()
