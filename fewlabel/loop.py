@@ -134,7 +134,7 @@ def fit_into(minutes: float, plan: Plan, dataset: Dataset) -> Plan:
             probabilities(network, sample)
             looking = (time.perf_counter() - between) * len(dataset.test) / len(sample)
             evaluation_seconds += 2 * (between - began + looking)
-    evaluations = plan.evaluations
+    evaluations = plan.recipe.evaluations or 20
     if evaluation_seconds:
         evaluations = max(1, min(evaluations, int(0.2 * 60 * minutes / evaluation_seconds)))
     steps = int((60 * minutes - evaluations * evaluation_seconds) / step_seconds)

@@ -65,7 +65,22 @@ def test_the_way_of_a_practitioner(tmp_path: Path) -> None:
 
     done = fewlabel("evaluate", "run", more, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert f"Accuracy: {sum(right) / 15:.2%} of 15 images" in done.stdout
+    assert f"Accuracy: {sum(right) / 15:.2%} of 15 images (95% interval: " in done.stdout
+    assert "expected calibration error" in done.stdout
+
+    done = fewlabel("predict", "run", more, "--min-confidence", "0.8", "--review", "look.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    sure, unsure = table(tmp_path / "predictions.csv"), table(tmp_path / "look.csv")
+    assert [row for row in found if float(row["confidence"]) >= 0.8] == sure
+    assert sorted(row["file"] for row in found if float(row["confidence"]) < 0.8) == sorted(r["file"] for r in unsure)
+    assert [float(row["confidence"]) for row in unsure] == sorted(float(row["confidence"]) for row in unsure)
+
+    done = fewlabel("evaluate", "run", more, "--calibrate", cwd=tmp_path)
+    assert "Calibrated with a temperature of" in done.stdout
+    done = fewlabel("predict", "run", more, "-o", "again.csv", cwd=tmp_path)
+    again = table(tmp_path / "again.csv")
+    assert [row["label"] for row in again] == [row["label"] for row in found]
+    assert [row["confidence"] for row in again] != [row["confidence"] for row in found]
 
 
 def test_training_with_a_test_folder_and_class_subfolders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,7 +140,7 @@ def test_help_version_and_mistakes_do_not_import_torch() -> None:
     assert done.stderr == "fewlabel: unknown command 'trian': did you mean train?\n"
 
 
-@pytest.mark.parametrize("command", ["demo", "train", "predict", "evaluate", "methods"])
+@pytest.mark.parametrize("command", ["demo", "train", "predict", "evaluate", "export", "methods", "drift"])
 def test_help_of_every_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     out = capsys.readouterr().out

@@ -1,7 +1,21 @@
+import math
+
+import numpy as np
 import pytest
 import torch
+from scipy.stats import binomtest
+from torch import Tensor
 
-from fewlabel.evaluate import accuracy, calibrated, confusion, probabilities
+from fewlabel.evaluate import (
+    accuracy,
+    calibrated,
+    calibration_error,
+    confusion,
+    cross_fitted_error,
+    fit_temperature,
+    probabilities,
+    wilson,
+)
 from fewlabel.networks import make_classifier
 
 
@@ -39,3 +53,64 @@ def test_calibration_of_any_number_of_images(count: int) -> None:
     network = make_classifier("cnn", 1, 8, 3, projector=True, seed=0)
     pixels = torch.randint(256, (count, 1, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
     assert probabilities(calibrated(network, pixels), pixels).isfinite().all()
+
+
+@pytest.mark.parametrize(("right", "count"), [(0, 10), (10, 10), (7, 10), (970, 1000), (1, 3)])
+def test_wilsons_interval_against_scipy(right: int, count: int) -> None:
+    expected = binomtest(right, count).proportion_ci(0.95, "wilson")
+    assert wilson(right, count) == pytest.approx((expected.low, expected.high), abs=1e-4)
+
+
+def too_sure(count: int = 4000, temperature: float = 3.0) -> tuple[Tensor, Tensor]:
+    """Guesses of five classes whose logits are as many times too large, with labels drawn from the true chances."""
+    draw = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(count, 5, generator=draw, dtype=torch.float64)
+    labels = torch.multinomial(logits.softmax(1), 1, generator=draw).flatten()
+    return (temperature * logits).softmax(1), labels
+
+
+def test_calibration_error_by_hand() -> None:
+    """Bins of a fifteenth: confidences of 0.62 and 0.65 are in one, half of them right; 0.9 is in another, wrong."""
+    guesses = torch.tensor([[0.62, 0.38], [0.35, 0.65], [0.9, 0.1], [0.5, 0.5]])
+    labels = torch.tensor([0, 0, 1, -1])
+    expected = (abs(1 - (0.62 + 0.65)) + abs(0 - 0.9)) / 3
+    assert calibration_error(guesses, labels) == pytest.approx(expected)
+
+
+def test_calibration_error_against_a_loop() -> None:
+    guesses, labels = too_sure(500)
+    total = 0.0
+    for low in range(15):
+        inside = [
+            (float(row.max()), int(row.argmax()) == int(label))
+            for row, label in zip(guesses, labels, strict=True)
+            if min(int(float(row.max()) * 15), 14) == low
+        ]
+        if inside:
+            confidence, right = np.mean(inside, axis=0)
+            total += len(inside) / 500 * abs(confidence - right)
+    assert calibration_error(guesses, labels) == pytest.approx(total)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_the_temperature_is_found_again_and_calibrates(temperature: float) -> None:
+    guesses, labels = too_sure(temperature=temperature)
+    assert fit_temperature(guesses, labels) == pytest.approx(temperature, rel=0.1)
+    assert cross_fitted_error(guesses, labels) < 0.03
+    if temperature == 3:
+        assert calibration_error(guesses, labels) > 0.1
+
+
+def test_unlabelled_images_have_no_say_in_the_temperature() -> None:
+    guesses, labels = too_sure()
+    labels[::2] = -1
+    assert fit_temperature(guesses, labels) == fit_temperature(guesses[1::2], labels[1::2])
+
+
+def test_a_network_divides_its_logits_by_its_temperature() -> None:
+    network = make_classifier("cnn", 1, 8, 3, projector=False, seed=0).eval()
+    pixels = torch.randint(256, (20, 1, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    logits = network(network.normalise(pixels)).logits
+    network.temperature.fill_(2.5)
+    torch.testing.assert_close(probabilities(network, pixels), (logits / 2.5).softmax(1))
+    assert math.isclose(float(network.state_dict()["temperature"]), 2.5)
