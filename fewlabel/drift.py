@@ -235,8 +235,10 @@ def write_drifts(folder: Path, images: Images, drifts: Sequence[Drift]) -> None:
 
 def picture(images: Images, drifts: Sequence[Drift], shown: int = 4) -> Figure:
     """A row for each operation: pictures as they are, the same after it, and the verdict."""
-    known = (images.labels != UNLABELLED).nonzero().flatten()
-    examples = images.pixels[known[torch.linspace(0, len(known) - 1, shown).long()]]
+    classes = images.labels[images.labels != UNLABELLED].unique()
+    chosen = classes[torch.linspace(0, len(classes) - 1, shown).long()].tolist()
+    places = [(images.labels == c).nonzero().flatten() for c in chosen]
+    examples = images.pixels[[int(place[k % len(place)]) for k, place in enumerate(places)]]
     figure = Figure(figsize=(9, 0.8 * len(drifts) + 0.5), layout="constrained")
     grid = figure.subplots(len(drifts), 2 * shown + 2, squeeze=False, width_ratios=[2.2] + [1] * (2 * shown) + [2.6])
     for row, drift in zip(grid, drifts, strict=True):
