@@ -2,12 +2,13 @@
 
 import copy
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from PIL import Image
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
@@ -27,6 +28,7 @@ from .terminal import with_progress
 from .training import Training
 
 LINES = 20  # of history_
+SLACK = 1.001  # by which a resampled image may exceed white
 
 
 class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -77,6 +79,8 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     transduction_: NDArray[Any]
     history_: list[dict[str, Any]]
     network_: Classifier
+    encoder_: nn.Module | None
+    size_: int | None
 
     def __init__(
         self,
@@ -129,10 +133,22 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train on all rows, with the labels there are."""
-        rows = self._inputs(X, fitting=True)
+        before = dict(self.__dict__)
+        try:
+            return self._fit(X, y)
+        except BaseException:
+            self.__dict__ = before  # what was there stays usable
+            raise
+
+    def _fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         labels, classes = encoded(y)
+        if self.encoder is not None and self.frozen:
+            self.encoder_ = copy.deepcopy(self.encoder).to(choose_device(self.device)).eval()
+        else:
+            self.encoder_ = None
+        rows = self._inputs(X, fitting=True)
         if len(rows) != len(labels):
             raise ValueError(f"X has {len(rows)} rows and y has {len(labels)} labels.")
         if len(rows) < 2:
@@ -144,7 +160,9 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         dataset = Dataset("X", images, None, flip=images.channels == 3)
         plan = make_plan(check_recipe(self._recipe()), dataset)
         self.classes_ = classes
-        self.network_ = self._train(plan, dataset, continued)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(plan.recipe.seed)  # of dropout in an encoder of the user's own
+            self.network_ = self._train(plan, dataset, continued)
         guesses = self.classes_[probabilities(self.network_, images.pixels).argmax(1).numpy()]
         known = (labels != UNLABELLED).numpy()
         self.transduction_ = np.where(known, self.classes_[labels.clamp(min=0).numpy()], guesses)
@@ -173,7 +191,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
 
     def _recipe(self) -> Recipe:
         seed = self.random_state
-        if not isinstance(seed, int):
+        if not isinstance(seed, Integral):
             seed = int(check_random_state(seed).randint(2**31 - 1))
         return Recipe(
             data="X",
@@ -188,37 +206,43 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
             ema=self.ema,
             flip=self.flip,
             without=self.without,
-            seed=seed,
+            seed=int(seed),
             device=self.device,
         )
 
     def _inputs(self, X: Any, fitting: bool = False) -> Tensor:  # noqa: N803
         """What the network is to learn from: the rows, or what a frozen encoder says of them."""
         rows = self._rows(X, fitting)
-        if self.encoder is None or not self.frozen:
-            return rows
-        encoder = copy.deepcopy(self.encoder).to(choose_device(self.device)).eval()
-        return features_of(encoder, rows, "Encoding" if self.verbose else "")
-
-    def _rows(self, X: Any, fitting: bool = False) -> Tensor:  # noqa: N803
-        """uint8 (N, C, H, W) of images, float32 (N, D) of vectors; as `fit` had them."""
-        if is_pictures(X):
-            if fitting:
-                self.size_ = self.size or default_size([Path(item) for item in X if not isinstance(item, Image.Image)])
-            rows = decoded(X, self.size_)
-        else:
-            if isinstance(X, Tensor):
-                X = X.detach().cpu().numpy()  # noqa: N806
-            if (X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim) in (3, 4):
-                rows = as_pixels(np.asarray(X))
-            else:
-                X = validate_data(self, X, dtype=np.float32, reset=fitting, ensure_min_samples=1)  # noqa: N806
-                rows = torch.from_numpy(np.ascontiguousarray(X))
         if fitting:
             self.shape_ = tuple(rows.shape[1:])
         elif tuple(rows.shape[1:]) != self.shape_:
             raise ValueError(f"X has rows of {tuple(rows.shape[1:])}, fit had rows of {self.shape_}.")
-        return rows
+        if self.encoder_ is None:
+            return rows
+        features = features_of(self.encoder_, rows, "Encoding" if self.verbose else "")
+        if not features.isfinite().all():
+            raise ValueError("the encoder gives NaN or infinity for some rows.")
+        return features
+
+    def _rows(self, X: Any, fitting: bool) -> Tensor:  # noqa: N803
+        """uint8 (N, C, H, W) of images, float32 (N, D) of vectors; as `fit` had them."""
+        if pictures := as_pictures(X):
+            if fitting:
+                self.size_, self.white_ = self.size or default_size(pictures), None
+            if self.size_ is None:
+                raise ValueError("X holds pictures, fit had arrays.")
+            return decoded(pictures, self.size_)
+        if fitting:
+            self.size_ = None
+        if isinstance(X, Tensor):
+            X = X.detach().cpu().numpy()  # noqa: N806
+        if (X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim) in (3, 4):
+            array = np.asarray(X)
+            if fitting:
+                self.white_ = brightest(array) if array.dtype.kind == "f" else None
+            return as_pixels(array, getattr(self, "white_", None) or brightest(array))
+        X = validate_data(self, X, dtype=np.float32, reset=fitting, ensure_min_samples=1)  # noqa: N806
+        return torch.from_numpy(np.ascontiguousarray(X))
 
     def _images(self, rows: Tensor, labels: Tensor, classes: tuple[str, ...]) -> Images:
         names = numbered("X", len(rows))
@@ -229,14 +253,20 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     def _train(self, plan: Plan, dataset: Dataset, continued: Classifier | None) -> Classifier:
         training = Training(plan, dataset, encoder=None if self.frozen else self.encoder)
         if continued is not None:
+            old, new = (n.state_dict() for n in (continued, training.network))
+            parts = ("encoder.", "head.")  # not the projector, which only some methods have
+            if any(old[k].shape != new[k].shape if k in old and k in new else k.startswith(parts) for k in old | new):
+                raise ValueError("warm_start needs the same network and the same kind of rows as before.")
             for network in (training.network, training.teacher):
-                network.load_state_dict(continued.state_dict(), strict=False)
+                network.load_state_dict(old, strict=False)
         self.history_ = []
         steps: Any = range(plan.steps)
         for index in with_progress(steps, plan.steps, "Training") if self.verbose else steps:
             training.advance(index)
             if (index + 1) * LINES // plan.steps > index * LINES // plan.steps:
                 self.history_.append({"step": index + 1} | training.meter.read())
+        if not all(parameter.isfinite().all() for parameter in training.teacher.parameters()):
+            raise ValueError("training has diverged: try a lower learning_rate.")
         return calibrated(training.teacher, dataset.train.pixels).cpu()
 
 
@@ -252,11 +282,12 @@ def features_of(encoder: nn.Module, rows: Tensor, title: str = "") -> Tensor:
 # ---- what users give
 
 
-def encoded(y: ArrayLike) -> tuple[Tensor, NDArray[Any]]:
+def encoded(y: Any) -> tuple[Tensor, NDArray[Any]]:
     """Labels as positions among the classes, -1 where there is none; and the classes, sorted."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None: give -1 for unlabelled rows.")
-    values = column_or_1d(np.asarray(y), warn=True)
+    # In an array of strings a NaN or -1 among them would become a string too.
+    values = column_or_1d(np.array(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y), warn=True)
     known = np.array([not is_unlabelled(value) for value in values.tolist()], dtype=bool)
     there = values[known]
     if there.dtype == object:  # a list of strings, say, with None among them
@@ -274,20 +305,27 @@ def is_unlabelled(value: Any) -> bool:
     return value is None or value == "" or value == UNLABELLED or value != value
 
 
-def is_pictures(X: Any) -> bool:  # noqa: N803
-    """A list of files or of PIL images?"""
-    return (
-        isinstance(X, Sequence) and len(X) > 0 and isinstance(X[0], str | Path | Image.Image) and not isinstance(X, str)
-    )
+def as_pictures(X: Any) -> list[Path | Image.Image]:  # noqa: N803
+    """Files and PIL images, where X is a list of such; else nothing."""
+    if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "UO":
+        X = X.tolist()  # noqa: N806
+    if not isinstance(X, list | tuple) or not all(isinstance(item, str | Path | Image.Image) for item in X):
+        return []
+    return [item if isinstance(item, Image.Image) else Path(item) for item in X]
 
 
-def decoded(pictures: Sequence[str | Path | Image.Image], size: int) -> Tensor:
-    arrays = [square(item, size) if isinstance(item, Image.Image) else decode(Path(item), size) for item in pictures]
+def decoded(pictures: Sequence[Path | Image.Image], size: int) -> Tensor:
+    arrays = [square(item, size) if isinstance(item, Image.Image) else decode(item, size) for item in pictures]
     return torch.from_numpy(np.stack(arrays))
 
 
-def as_pixels(array: NDArray[Any]) -> Tensor:
-    """uint8 (N, C, H, W) of any usual array of images."""
+def brightest(array: NDArray[Any]) -> int:
+    """What white is in these images: 255, or 1 where no float exceeds that."""
+    return 1 if array.dtype.kind == "f" and array.size and np.nanmax(array) <= SLACK else 255
+
+
+def as_pixels(array: NDArray[Any], white: int) -> Tensor:
+    """uint8 (N, C, H, W) of any usual array of images, in which `white` is the largest value."""
     if array.ndim == 3:
         array = array[:, None]
     elif array.shape[3] in (1, 3) and array.shape[1] not in (1, 3):
@@ -298,7 +336,7 @@ def as_pixels(array: NDArray[Any]) -> Tensor:
         array = array.astype(np.float64)
         if not np.isfinite(array).all():
             raise ValueError("X contains NaN or infinity.")
-        if array.min() < 0 or array.max() > 255:
-            raise ValueError("images in float lie between 0 and 1, or between 0 and 255.")
-        array = (array * (255 if array.max() <= 1 else 1)).round().astype(np.uint8)
+        if array.size and (array.min() < 0 or array.max() > SLACK * white):
+            raise ValueError(f"images lie between 0 and {white} here; there are values outside of that.")
+        array = (array * (255 / white)).round().clip(0, 255).astype(np.uint8)
     return torch.from_numpy(np.ascontiguousarray(array))

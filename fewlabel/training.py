@@ -223,7 +223,8 @@ def pixel_statistics(pixels: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor
     sample = pixels[:: -(-len(pixels) // most)]
     if pixels.ndim == 2:  # vectors: each column is a channel
         std, mean = torch.std_mean(sample.double(), dim=0, correction=0)
-        return mean.float(), torch.where(std > 0, std, 1.0).float()
+        std = std.float()  # which may round to 0
+        return mean.float(), torch.where(std > 0, std, 1.0)
     counts = torch.zeros(pixels.shape[1], 256, dtype=torch.float64)  # how often each value occurs: exact, and small
     for part in sample.split(256):
         for channel in range(len(counts)):

@@ -12,6 +12,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import joblib
@@ -74,14 +75,14 @@ def rgb(picture: Image.Image) -> Image.Image:
     return picture.convert("RGB")
 
 
-def default_size(paths: Sequence[Path]) -> int:
+def default_size(pictures: Sequence[Path | Image.Image]) -> int:
     """32 where the pictures are small, else 64; judged by the headers of some of them."""
     sides = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of very large pictures
-        for path in paths[:: -(-len(paths) // 50)]:
+        for item in pictures[:: -(-len(pictures) // 50)]:
             try:
-                with Image.open(path) as picture:
+                with nullcontext(item) if isinstance(item, Image.Image) else Image.open(item) as picture:
                     sides.append(min(picture.size))
             except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
                 continue

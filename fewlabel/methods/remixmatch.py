@@ -5,6 +5,7 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
+from ..errors import UserError
 from ..losses import cross_entropy, sharpen
 from .memory import Alignment
 from .method import Method, Outputs, Problem, Step
@@ -37,6 +38,8 @@ class ReMixMatch(Method):
         self.register_buffer("prior", problem.labels.bincount(minlength=problem.classes) / len(problem.labels))
 
     def inputs(self, step: Step) -> dict[str, Tensor]:
+        if step.strong.ndim != 4:
+            raise UserError("remixmatch tells by how much a picture was turned: vectors need another method.")
         labelled = step.view("strong", of="labelled")
         everything = torch.cat([labelled, step.strong, step.view("strong", 1), step.weak])
         return {

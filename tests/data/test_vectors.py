@@ -1,0 +1,213 @@
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from fewlabel import Recipe, UserError
+from fewlabel.augment.vectors import vector_view
+from fewlabel.data import Dataset
+from fewlabel.data.images import numbered
+from fewlabel.data.vectors import Vectors
+from fewlabel.methods import METHODS
+from fewlabel.networks import make_classifier
+from fewlabel.plan import check_recipe, make_plan
+from fewlabel.training import Training, pixel_statistics
+
+COLUMNS, CLASSES = 5, 3
+
+
+def draw(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def vectors(rows: int = 60, labelled: int = 9, **changes: Any) -> Vectors:
+    labels = torch.arange(rows) % CLASSES
+    table = torch.randn(rows, COLUMNS, generator=draw())
+    table[torch.arange(rows), labels] += 4
+    scales = torch.tensor([1e-4, 1.0, 10.0, 1e5, 1.0])
+    labels[labelled:] = -1
+    return Vectors(table * scales + 3, labels, tuple("abc"), numbered("X", rows), **changes)
+
+
+def dataset(**changes: Any) -> Dataset:
+    return Dataset("X", vectors(**changes), None, flip=False)
+
+
+# ---- the rows
+
+
+def test_vectors() -> None:
+    found = vectors()
+    assert (len(found), found.channels, found.size) == (60, COLUMNS, 0)
+    assert (found.noise, found.dropout) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pixels": torch.zeros(60, COLUMNS, dtype=torch.float64)},
+        {"pixels": torch.zeros(60, COLUMNS, dtype=torch.uint8)},
+        {"pixels": torch.zeros(60, 1, 8, 8)},
+        {"pixels": torch.zeros(60)},
+        {"pixels": torch.zeros(59, COLUMNS)},
+        {"labels": torch.zeros(59, dtype=torch.int64)},
+        {"labels": torch.zeros(60)},
+        {"names": ["one"]},
+    ],
+)
+def test_vectors_that_are_none(changes: dict[str, Any]) -> None:
+    with pytest.raises(AssertionError):
+        replace(vectors(), **changes)
+
+
+# ---- statistics
+
+
+@pytest.mark.parametrize("rows", [2, 100, 9_999])
+def test_statistics_of_columns(rows: int) -> None:
+    table = vectors(rows, labelled=2).pixels
+    mean, std = pixel_statistics(table)
+    assert mean.dtype == std.dtype == torch.float32
+    np.testing.assert_allclose(mean, table.numpy().astype(float).mean(0), rtol=1e-6)
+    np.testing.assert_allclose(std, table.numpy().astype(float).std(0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [10_000, 10_001, 25_000])
+def test_statistics_of_evenly_spaced_rows(rows: int) -> None:
+    table = vectors(rows).pixels
+    stride = -(-rows // 10_000)
+    mean, std = pixel_statistics(table)
+    np.testing.assert_allclose(mean, table.numpy()[::stride].astype(float).mean(0), rtol=1e-6)
+    np.testing.assert_allclose(std, table.numpy()[::stride].astype(float).std(0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -7.3, 1 / 3, 1e8, 1e-30])
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_constant_columns(value: float, rows: int) -> None:
+    """They become 0, and another value later on does not become a huge one."""
+    table = torch.randn(rows, 3, generator=draw())
+    table[:, 1] = value
+    mean, std = pixel_statistics(table)
+    assert mean[1] == table[0, 1] and std[1] == 1
+    network = make_classifier("mlp", 3, 0, 2, projector=False, seed=0, mean=mean, std=std)
+    normal = network.normalise(table)
+    assert normal.isfinite().all() and not normal[:, 1].any()
+
+
+def test_a_column_of_hardly_anything() -> None:
+    table = torch.zeros(100, 1)
+    table[0] = 1e-45
+    assert pixel_statistics(table)[1] > 0
+
+
+def test_normalised_columns() -> None:
+    data = dataset(rows=3000)
+    training = Training(make_plan(check_recipe(Recipe(steps=1)), data), data)
+    normal = training.network.normalise(data.train.pixels)
+    np.testing.assert_allclose(normal.mean(0), 0, atol=1e-3)
+    np.testing.assert_allclose(normal.std(0, correction=0), 1, atol=1e-3)
+
+
+# ---- views
+
+MANY = torch.randn(20_000, 10, generator=draw(1))  # of 200,000 values a standard deviation is right within 0.2%
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.7])
+@pytest.mark.parametrize(("kind", "share"), [("weak", 0.5), ("strong", 1.0)])
+def test_noise(noise: float, kind: str, share: float) -> None:
+    added = vector_view(MANY, kind, draw(), noise, 0.0) - MANY
+    assert added.std().item() == pytest.approx(share * noise, rel=0.01)
+    assert abs(added.mean().item()) < 0.01 * noise
+    np.testing.assert_allclose(added.std(0), share * noise, rtol=0.04)  # of every column, and independently
+    correlation = torch.corrcoef(added.T) - torch.eye(10)
+    assert correlation.abs().max() < 0.04
+
+
+@pytest.mark.parametrize("dropout", [0.1, 0.5])
+def test_dropout(dropout: float) -> None:
+    found = vector_view(MANY, "strong", draw(), 0.0, dropout)
+    lost = found != MANY
+    assert not found[lost].any()  # the mean of a standardised column
+    assert lost.double().mean().item() == pytest.approx(dropout, abs=0.005)
+    np.testing.assert_allclose(lost.double().mean(0), dropout, atol=0.02)
+    assert lost.double().mean(1).std() > 0.05  # every row loses others
+    assert torch.equal(vector_view(MANY, "weak", draw(), 0.0, dropout), MANY)
+
+
+def test_lost_columns_have_no_noise() -> None:
+    found = vector_view(MANY, "strong", draw(), 0.3, 0.25)
+    assert (found == 0).double().mean().item() == pytest.approx(0.25, abs=0.005)
+
+
+@pytest.mark.parametrize("kind", ["weak", "strong"])
+def test_nothing_by_default(kind: str) -> None:
+    assert torch.equal(vector_view(MANY, kind, draw(), 0.0, 0.0), MANY)
+
+
+@pytest.mark.parametrize("kind", ["weak", "strong"])
+def test_views_come_from_the_generator(kind: str) -> None:
+    before, state, given = torch.get_rng_state(), MANY[:50], MANY[:50].clone()
+
+    def view(seed: int) -> Tensor:
+        return vector_view(state, kind, draw(seed), 0.2, 0.2)
+
+    assert torch.equal(view(3), view(3))
+    assert not torch.equal(view(3), view(4))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(state, given)  # nothing is changed in place
+
+
+# ---- training
+
+
+@pytest.mark.parametrize("network", ["cnn", "wrn-10-1", "wrn-28-2"])
+def test_other_networks(network: str) -> None:
+    with pytest.raises(UserError, match=f"vectors need the network mlp, not {network}"):
+        make_plan(check_recipe(Recipe(network=network)), dataset())
+    with pytest.raises(UserError, match="vectors need the network mlp"):
+        make_classifier(network, COLUMNS, 0, CLASSES, projector=False, seed=0)
+
+
+def test_the_network_of_vectors() -> None:
+    assert make_plan(check_recipe(Recipe()), dataset()).network == "mlp"
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+@pytest.mark.parametrize("method", ["fixmatch+icl", "mixmatch", "vat"])
+def test_steps(method: str, noise: float) -> None:
+    data = dataset(noise=noise, dropout=noise)
+    recipe = Recipe(method=method, steps=6, batch=8, device="cpu")
+    training = Training(make_plan(check_recipe(recipe), data), data)
+    before = {name: tensor.clone() for name, tensor in training.network.named_parameters()}
+    for index in range(6):
+        taken = training.advance(index)
+        assert len(taken.terms) > 1
+        assert all(term.isfinite() and term.ndim == 0 for term in taken.terms.values()), taken.terms
+    after = dict(training.network.named_parameters())
+    assert all(tensor.isfinite().all() for tensor in after.values())
+    assert not torch.equal(after["head.weight"], before["head.weight"])
+    assert not torch.equal(after["encoder.layers.0.weight"], before["encoder.layers.0.weight"])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method(method: str) -> None:
+    data = dataset()
+    training = Training(make_plan(check_recipe(Recipe(method=method, steps=2, batch=8, device="cpu")), data), data)
+    if method == "remixmatch":
+        with pytest.raises(UserError, match="vectors need another method"):
+            training.advance(0)
+        return
+    for index in range(2):
+        assert all(term.isfinite() for term in training.advance(index).terms.values())
+
+
+def test_steps_are_repeatable() -> None:
+    data = dataset(noise=0.3, dropout=0.3)
+    plan = make_plan(check_recipe(Recipe(steps=3, batch=8, device="cpu")), data)
+    first, second = Training(plan, data), Training(plan, data)
+    for index in range(3):
+        assert first.advance(index).terms == second.advance(index).terms
