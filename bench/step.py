@@ -77,13 +77,15 @@ class Parts:
 def measure(recipe: Recipe, repeats: int, steps: int) -> None:
     assert recipe.network is not None
     dataset = images_for(recipe.network)
-    ours, bare = (Training(make_plan(recipe, dataset), dataset) for _ in range(2))
+    ours, bare, plain = (Training(make_plan(recipe, dataset), dataset) for _ in range(3))
+    plain.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     rows = ours.advance(0).images
     pixels = torch.randn(rows, *dataset.train.pixels.shape[1:])
     index = itertools.count(FIRST)
     sides: dict[str, Callable[[], object]] = {
         "ours": lambda: ours.advance(next(index)),
         "limit": bare_step(bare, pixels, torch.arange(rows) % 10),
+        "layout": bare_step(plain, pixels, torch.arange(rows) % 10),
     }
     with mock.patch.object(Step, "_batch", Step._batch):  # what is wrapped there is unwrapped again
         parts = Parts(ours)
@@ -94,6 +96,8 @@ def measure(recipe: Recipe, repeats: int, steps: int) -> None:
         f"{recipe.method:10} {recipe.network:9} batch {recipe.batch} mu {recipe.mu}: {rows} images a step, "
         f"{1000 * step:.1f} ms, limit {1000 * bound:.1f} ms, ratio {ratio:.3f} ({rows / step:.0f} images/s)"
     )
+    layout = statistics.median(a / b for a, b in zip(times["layout"], times["limit"], strict=True))
+    print(f"{'':10} the limit in torch's default memory layout, not channels_last: {layout:.3f} times as long")
     whole = statistics.mean(times["ours"]) * (next(index) - FIRST)
     print(f"{'':10} of our step: {', '.join(f'{name} {part / whole:.1%}' for name, part in parts.seconds.items())}")
 

@@ -160,6 +160,8 @@ def evaluate(
     console = Console()
     console.print(table)
     right, count = int(counts.diagonal().sum()), int(counts.sum())
+    if calibrate and count < 10:
+        raise UserError(f"{data} has {count} labelled pictures: --calibrate needs 10 or more.")
     low, high = wilson(right, count)
     console.print(f"Accuracy: {right / count:.2%} of {count} images (95% interval: {low:.2%} to {high:.2%})")
     before = calibration_error(guesses, images.labels)

@@ -18,9 +18,10 @@ from torch import Tensor, nn
 
 from .data import Dataset, Images
 from .data.decode import decode, default_size, square
-from .data.images import UNLABELLED, numbered
+from .data.images import UNLABELLED, channels_first, numbered
 from .data.vectors import Vectors
 from .evaluate import CHUNK, calibrated, probabilities
+from .loop import due
 from .networks import Classifier
 from .plan import Plan, check_recipe, choose_device, make_plan
 from .recipe import Recipe
@@ -245,6 +246,8 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         return torch.from_numpy(np.ascontiguousarray(X))
 
     def _images(self, rows: Tensor, labels: Tensor, classes: tuple[str, ...]) -> Images:
+        if self.noise < 0 or not 0 <= self.dropout < 1:
+            raise ValueError("noise must be at least 0, and dropout at least 0 and less than 1.")
         names = numbered("X", len(rows))
         if rows.ndim == 4:
             return Images(rows, labels, classes, names)
@@ -263,7 +266,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         steps: Any = range(plan.steps)
         for index in with_progress(steps, plan.steps, "Training") if self.verbose else steps:
             training.advance(index)
-            if (index + 1) * LINES // plan.steps > index * LINES // plan.steps:
+            if due(index, plan.steps, LINES):
                 self.history_.append({"step": index + 1} | training.meter.read())
         if not all(parameter.isfinite().all() for parameter in training.teacher.parameters()):
             raise ValueError("training has diverged: try a lower learning_rate.")
@@ -326,17 +329,14 @@ def brightest(array: NDArray[Any]) -> int:
 
 def as_pixels(array: NDArray[Any], white: int) -> Tensor:
     """uint8 (N, C, H, W) of any usual array of images, in which `white` is the largest value."""
-    if array.ndim == 3:
-        array = array[:, None]
-    elif array.shape[3] in (1, 3) and array.shape[1] not in (1, 3):
-        array = array.transpose(0, 3, 1, 2)
-    if array.shape[1] not in (1, 3) or array.shape[2] != array.shape[3]:
+    ordered = channels_first(array)
+    if ordered is None:
         raise ValueError(f"images must be square and of one or three channels, not of shape {array.shape[1:]}.")
-    if array.dtype != np.uint8:
-        array = array.astype(np.float64)
-        if not np.isfinite(array).all():
+    if ordered.dtype != np.uint8:
+        values = ordered.astype(np.float64)
+        if not np.isfinite(values).all():
             raise ValueError("X contains NaN or infinity.")
-        if array.size and (array.min() < 0 or array.max() > SLACK * white):
+        if values.size and (values.min() < 0 or values.max() > SLACK * white):
             raise ValueError(f"images lie between 0 and {white} here; there are values outside of that.")
-        array = (array * (255 / white)).round().clip(0, 255).astype(np.uint8)
-    return torch.from_numpy(np.ascontiguousarray(array))
+        ordered = (values * (255 / white)).round().clip(0, 255).astype(np.uint8)
+    return torch.from_numpy(np.ascontiguousarray(ordered))

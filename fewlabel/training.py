@@ -194,7 +194,7 @@ def look(
     with torch.no_grad():
         said = together(step.look, {key: images for key, images in distinct.items() if key not in learnt})
     said |= together(
-        lambda images: network(step.saw(images)), {key: distinct[key] for key in distinct if key in learnt}
+        lambda images: network(step.counted(images)), {key: distinct[key] for key in distinct if key in learnt}
     )
     return {name: said[id(images)] for name, images in inputs.items()}
 

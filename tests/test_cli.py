@@ -248,3 +248,17 @@ def test_a_directory_that_holds_a_run(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "single-channel" in bad(["predict", str(tmp_path / "run"), str(tmp_path / "picture.png")], capsys)
     assert main(["evaluate", str(tmp_path / "run"), "digits"]) == 0
     assert "of 500 images" in capsys.readouterr().out
+
+
+def test_nothing_can_be_judged_by_images_without_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["train", "digits", "--labels-per-class", "2", "--steps", "2", "--no-floor", "--out", str(tmp_path / "run")]
+    assert main(run) == 0
+    pixels = np.zeros((12, 8, 8), np.uint8)
+    y = np.arange(12) % 10
+    np.savez(tmp_path / "bare.npz", x_train=pixels, y_train=y, x_test=pixels, y_test=np.full(12, -1))
+    np.savez(tmp_path / "few.npz", x_train=pixels, y_train=y, x_test=pixels[:4], y_test=y[:4])
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path / "run"), str(tmp_path / "bare.npz")]) == 2
+    assert "have no labels" in capsys.readouterr().err
+    assert main(["evaluate", str(tmp_path / "run"), str(tmp_path / "few.npz"), "--calibrate"]) == 2
+    assert "4 labelled pictures: --calibrate needs 10 or more" in capsys.readouterr().err

@@ -645,3 +645,9 @@ def test_random_state_of_a_trained_encoder_with_dropout() -> None:
     encoder = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5))
     first, second = (model(encoder=encoder, frozen=False).fit(X, few).predict_proba(X) for _ in range(2))
     np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("views", [{"noise": -0.1}, {"dropout": 1.0}])
+def test_views_of_vectors_out_of_range(views: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="noise must be at least 0"):
+        FewLabelClassifier(steps=1, **views).fit([[0.0], [1.0]], [0, 1])  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from ..errors import UserError, unknown
 from .decode import CHANNELS
 from .download import download as fetch
 from .folder import read_folder, read_labelled
-from .images import Dataset, Images
+from .images import UNLABELLED, Dataset, Images
 from .named import NAMED
 from .npz import read_npz
 from .split import few_label_split
@@ -66,6 +66,8 @@ def load_test(
     test = load(data, root, labels=labels).test
     if test is None:
         raise UserError(f"{data} has no test part.")
+    if not (test.labels != UNLABELLED).any():
+        raise UserError(f"the test images of {data} have no labels: nothing can be judged by them.")
     if test.classes != tuple(classes) or (test.channels, test.size) != (channels, size):
         raise UserError(f"the images of {data} have other classes or another size than those the model was trained on.")
     return test

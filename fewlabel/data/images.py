@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -46,6 +47,16 @@ class Dataset:
     test: Images | None
     flip: bool  # is the mirror image of a picture still the same thing? never for digits
     own: bool = False  # the user's own pictures, whose labels are wanted; not a benchmark
+
+
+def channels_first(array: np.ndarray) -> np.ndarray | None:
+    """(N, C, H, W) of (N, H, W), (N, H, W, C) or (N, C, H, W); None where those are no squares of 1 or 3 channels."""
+    if array.ndim == 3:
+        array = array[:, None]
+    elif array.ndim == 4 and array.shape[3] in (1, 3) and array.shape[1] not in (1, 3):
+        array = array.transpose(0, 3, 1, 2)
+    fits = array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[2] == array.shape[3]
+    return array if fits else None
 
 
 def numbered(part: str, count: int) -> list[str]:

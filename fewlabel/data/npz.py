@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ..errors import UserError
-from .images import UNLABELLED, Dataset, Images, numbered
+from .images import UNLABELLED, Dataset, Images, channels_first, numbered
 
 MAP_FROM = 1 << 28  # bytes; smaller arrays are read, and their checksums with them
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -72,10 +72,7 @@ def label_array(path: Path, name: str, array: np.ndarray) -> np.ndarray:
 def pixel_array(path: Path, name: str, array: np.ndarray) -> np.ndarray:
     if array.dtype != np.uint8 or array.ndim not in (3, 4):
         raise UserError(f"{path}: {name} must be uint8 of (N, H, W), (N, H, W, C) or (N, C, H, W).")
-    if array.ndim == 3:
-        array = array[:, None]
-    elif array.shape[3] in (1, 3) and array.shape[1] not in (1, 3):
-        array = array.transpose(0, 3, 1, 2)
-    if array.shape[1] not in (1, 3) or array.shape[2] != array.shape[3]:
+    ordered = channels_first(array)
+    if ordered is None:
         raise UserError(f"{path}: {name} must hold square pictures of one or three channels.")
-    return array if isinstance(array, np.memmap) else np.ascontiguousarray(array)
+    return ordered if isinstance(ordered, np.memmap) else np.ascontiguousarray(ordered)

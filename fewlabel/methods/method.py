@@ -114,8 +114,8 @@ class Step:
         mix, partner = self.pairs(len(rows), beta, source)
         return interpolate(rows, rows[partner], mix)
 
-    def saw(self, images: Tensor) -> Tensor:
-        """Count what goes through the network."""
+    def counted(self, images: Tensor) -> Tensor:
+        """The images, of which it is noted that they go through the network."""
         self.images_seen += len(images)
         self.passes += 1
         return images
@@ -123,7 +123,7 @@ class Step:
     def look(self, images: Tensor) -> Output:
         """A further look at the network: batch statistics are used, the running ones stay untouched."""
         with norms_frozen(self._network), self.autocast():
-            return self._network(self.saw(images))
+            return self._network(self.counted(images))
 
     @torch.no_grad()
     def teacher(self, images: Tensor) -> Output:
@@ -132,7 +132,7 @@ class Step:
         The running statistics are of the raw weights: they would not suit the averaged ones.
         """
         with norms_frozen(self._teacher), self.autocast():
-            return self._teacher(self.saw(images))
+            return self._teacher(self.counted(images))
 
     def autocast(self) -> torch.autocast:
         """In which the network is called, be it here or by the loop."""
