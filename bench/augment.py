@@ -19,6 +19,7 @@ from bench import usual
 from bench.timing import noise_images
 from fewlabel.augment import strong
 from fewlabel.augment.randaugment import LEVELS, OPERATIONS, apply_geometric, apply_point
+from fewlabel.randomness import Draws
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -40,7 +41,7 @@ def main() -> None:
     draw = torch.Generator().manual_seed(0)
 
     def ours() -> None:
-        strong(pixels, draw)
+        strong(pixels, Draws(draw, len(pixels)))
 
     def theirs() -> None:
         torch.stack([usual.to_tensor(usual.strong(picture)) for picture in pictures])

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 from . import __version__
-from .errors import UserError, unknown
+from .errors import LostContact, UserError, unknown
 from .recipe import Recipe
 
-USAGE_ERROR, INTERRUPTED = 2, 130
+FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,15 +37,24 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise unknown("command of `fewlabel paper`", words[1], PAPER)
             return run(f"paper {words[1]}", PAPER[words[1]], words[2:])
         return run(words[0], COMMANDS[words[0]], words[1:])
-    except UserError as error:
+    except LostContact as error:
         print(f"fewlabel: {error}", file=sys.stderr)
+        return FAILED
+    except UserError as error:
+        say_once(error)
         return USAGE_ERROR
     except KeyboardInterrupt as stop:  # also the loop's own, which says what was saved
-        print(f"fewlabel: {stop or 'stopped.'}", file=sys.stderr)
+        say_once(str(stop) or "stopped.")
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return FAILED
+
+
+def say_once(error: object) -> None:
+    """By one process of each machine: others of the same run have the same to say."""
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        print(f"fewlabel: {error}", file=sys.stderr)
 
 
 def overview() -> str:

@@ -29,49 +29,48 @@ from .files import write_csv
 from .losses import cross_entropy
 from .networks import make_classifier, set_norm_momentum
 from .plan import class_counts
-from .randomness import generator
+from .randomness import Draws, generator
 from .terminal import with_progress
 from .training import pixel_statistics
 
 STEPS, BATCH, LEARNING_RATE = 200, 64, 0.05
 MOST_LABELS, MOST_TESTS, FOLDS = 500, 4000, 10
 CONTROL = "one-pixel-shift"  # can hardly change a meaning: were it flagged, no other verdict could be trusted
-Operation = Callable[[Tensor, torch.Generator], Tensor]
+Operation = Callable[[Tensor, Draws], Tensor]
 
 
 # ---- the operations, as strong as views make them; every image draws its own
 
 
-def flip(images: Tensor, draw: torch.Generator, side: int) -> Tensor:
+def flip(images: Tensor, draws: Draws, side: int) -> Tensor:
     return images.flip(side)
 
 
-def one_pixel_shift(images: Tensor, draw: torch.Generator) -> Tensor:
+def one_pixel_shift(images: Tensor, draws: Draws) -> Tensor:
     """Up, down, left or right; the edge is repeated."""
     padded = torch.nn.functional.pad(images.double(), (1, 1, 1, 1), "replicate").to(torch.uint8)
     height, width = images.shape[-2:]
     corners = ((0, 1), (2, 1), (1, 0), (1, 2))
     moved = torch.stack([padded[..., y : y + height, x : x + width] for y, x in corners])
-    return moved[torch.randint(len(corners), (len(images),), generator=draw), torch.arange(len(images))]
+    return moved[draws.integers(0, len(corners)), torch.arange(len(images))]
 
 
-def crop(images: Tensor, draw: torch.Generator) -> Tensor:
+def crop(images: Tensor, draws: Draws) -> Tensor:
     """A part of any size, stretched to the whole."""
-    boxes = draw_boxes(len(images), images.shape[-2], images.shape[-1], draw)
+    boxes = draw_boxes(images.shape[-2], images.shape[-1], draws)
     return crop_and_resize(images, boxes, torch.zeros(len(images), dtype=torch.bool))
 
 
-def of_randaugment(images: Tensor, draw: torch.Generator, name: str) -> Tensor:
+def of_randaugment(images: Tensor, draws: Draws, name: str) -> Tensor:
     """At a random level and sign."""
-    shape = (len(images), 2)
-    level = torch.randint(1, LEVELS + 1, shape, generator=draw)
-    sign = torch.randint(2, shape, generator=draw) * 2 - 1
-    chosen = torch.tensor([OPERATIONS.index(name), 0]).expand(shape)
+    level = draws.integers(1, LEVELS + 1, 2)
+    sign = draws.integers(0, 2, 2) * 2 - 1
+    chosen = torch.tensor([OPERATIONS.index(name), 0]).expand(level.shape)
     return apply_geometric(apply_point(images, chosen[:, 0], level[:, 0]), chosen, level * sign)
 
 
-def turned_hue(images: Tensor, draw: torch.Generator) -> Tensor:
-    return hue(images, 0.2 * torch.rand(len(images), generator=draw) - 0.1)
+def turned_hue(images: Tensor, draws: Draws) -> Tensor:
+    return hue(images, 0.2 * draws.uniform() - 0.1)
 
 
 DRIFTS: dict[str, Operation] = {
@@ -82,7 +81,7 @@ DRIFTS: dict[str, Operation] = {
     "crop": crop,
     "cutout": cutout,
     "hue": turned_hue,
-    "grey": lambda images, draw: grey(images).expand(images.shape),
+    "grey": lambda images, draws: grey(images).expand(images.shape),
     **{name: partial(of_randaugment, name=name) for name in OPERATIONS[1:]},
 }
 COLOUR_ONLY = ("hue", "grey", "colour")  # which do nothing to a picture of one channel
@@ -150,9 +149,9 @@ def train_small(fold: Fold, classes: int, operation: str | None, seed: int, netw
         rows = torch.randint(len(fold.train), (BATCH,), generator=generator(seed, index, "rows"))
         pixels = fold.train[rows]
         if operation is not None:
-            draw = generator(seed, index, "operation")
-            changed = (torch.rand(BATCH, generator=draw) < 0.5).view(-1, 1, 1, 1)
-            pixels = torch.where(changed, DRIFTS[operation](pixels, draw), pixels)
+            draws = Draws(generator(seed, index, "operation"), BATCH)
+            changed = (draws.uniform() < 0.5).view(-1, 1, 1, 1)
+            pixels = torch.where(changed, DRIFTS[operation](pixels, draws), pixels)
         loss = cross_entropy(model(model.normalise(pixels)).logits, fold.labels[rows])
         optimiser.zero_grad()
         loss.backward()
@@ -242,7 +241,7 @@ def picture(images: Images, drifts: Sequence[Drift], shown: int = 4) -> Figure:
     figure = Figure(figsize=(9, 0.8 * len(drifts) + 0.5), layout="constrained")
     grid = figure.subplots(len(drifts), 2 * shown + 2, squeeze=False, width_ratios=[2.2] + [1] * (2 * shown) + [2.6])
     for row, drift in zip(grid, drifts, strict=True):
-        changed = DRIFTS[drift.operation](examples, generator(0, 0, drift.operation))
+        changed = DRIFTS[drift.operation](examples, Draws(generator(0, 0, drift.operation), len(examples)))
         for axes in row:
             axes.set_axis_off()
         for axes, pixels in zip(row[1:-1], [*examples, *changed], strict=True):

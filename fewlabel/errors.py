@@ -8,6 +8,10 @@ class UserError(ValueError):
     """Shown without a traceback; the command line ends with exit code 2."""
 
 
+class LostContact(UserError):
+    """Another process of the same run has ended."""
+
+
 def unknown(what: str, name: str, valid: Iterable[str]) -> UserError:
     """The error for a name that does not exist, with the nearest valid ones."""
     valid = list(valid)

@@ -25,6 +25,7 @@ from .networks import Classifier
 from .plan import Plan, check_recipe, default_evaluations, fingerprint, make_plan
 from .predict import write_predictions
 from .progress import Reporter
+from .ranks import ALONE, Ranks, all_ranks, local_rank, restarts
 from .recipe import Recipe
 from .report import write_report
 from .training import Training
@@ -32,6 +33,7 @@ from .training import Training
 FLOOR = "supervised"  # the method that learns from the labels alone
 SAVE_SECONDS = 60  # a killed run loses at most about this much
 LOGS_PER_EVALUATION = 10
+ASK_EVERY = 16  # steps after which several processes ask each other whether one was told to stop
 
 
 class Interrupted(KeyboardInterrupt):
@@ -57,43 +59,78 @@ def train(
     overwrite: bool = False,
     quiet: bool = False,
 ) -> Run:
-    """Train, evaluate, and write the run directory. The same recipe and machine give the same bits."""
+    """Train, evaluate, and write the run directory. The same recipe and machine give the same bits.
+
+    Processes that torchrun started train the run together; the first of them judges, writes and speaks.
+    """
     recipe = check_recipe(recipe)
+    with all_ranks() as ranks:
+        again = restarts() > 0  # then what this run has written itself is continued
+        return train_together(recipe, dataset, ranks, resume or again, overwrite and not again, quiet)
+
+
+def train_together(
+    recipe: Recipe, dataset: Dataset | None, ranks: Ranks, resume: bool, overwrite: bool, quiet: bool
+) -> Run:
     directory = RunDirectory(recipe.directory)
-    directory.refuse_occupied(resume=resume, overwrite=overwrite)
-    if dataset is None:
-        dataset = load(
-            recipe.data, recipe.root, labels=recipe.labels, test=recipe.test, size=recipe.size, download=recipe.download
-        )
+    ranks.first_says(lambda: directory.refuse_occupied(resume=resume, overwrite=overwrite))
+    data = dataset or ranks.first_before_others(lambda: load_for(recipe))
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
-    reporter = Reporter(quiet)
-    plan = make_plan(recipe, dataset)
-    data = fingerprint(dataset)
-    saved = directory.open(recipe, data, resume=resume)
+    reporter = Reporter(quiet or not ranks.first)
+    plan = for_ranks(make_plan(recipe, data), ranks)
+    mark = fingerprint(data)
+    saved = ranks.first_says(lambda: directory.open(recipe, mark, resume=resume))
     if saved:
-        plan = saved_plan(plan, saved, directory.read_labels(), dataset)
-        if (saved["device"], saved["threads"], saved["versions"]) != surroundings(plan):
-            reporter.say("Note: the run was begun on another device, with other threads or versions; bits may differ.")
+        plan = saved_plan(plan, saved, ranks.first_says(directory.read_labels), data)
+        if (saved["device"], saved["threads"], saved["processes"], saved["versions"]) != surroundings(plan, ranks):
+            reporter.say(
+                "Note: the run was begun on another device, with other threads, processes or versions; bits may differ."
+            )
     else:
         if resume:
             reporter.say(f"There is no run in {directory.path} yet: a new one is started.")
         if recipe.minutes is not None:
-            plan = fit_into(recipe.minutes, plan, dataset)
+            plan = fit_into(recipe.minutes, plan, data, ranks)
         if recipe.images is not None:
-            plan = steps_of(recipe.images, plan, dataset)
-        write_start(directory, plan, dataset, data)
-    introduce(reporter, plan, dataset)
+            plan = steps_of(recipe.images, plan, data, ranks)
+        ranks.first_says(lambda: write_start(directory, plan, data, mark, ranks))
+    introduce(reporter, plan, data, ranks)
 
-    fitted, history = fit(plan, dataset, directory, reporter, recipe.method)
+    fitted, history = fit(plan, data, directory, reporter, recipe.method, ranks)
     floor = None
-    if floor_plan := floor_of(plan, dataset):
-        (directory / "floor").mkdir(exist_ok=True)
-        _, floor = fit(floor_plan, dataset, RunDirectory(directory / "floor"), reporter, "labels only")
-    return finish(plan, dataset, directory, reporter, fitted.teacher, history, floor)
+    if floor_plan := floor_of(plan, data):
+        floor_directory = RunDirectory(directory / "floor")
+        _, floor = fit(floor_plan, data, floor_directory, reporter, "labels only", ranks)
+    network = calibrated(fitted.teacher, data.train.pixels)
+    ranks.first_says(lambda: finish(plan, data, directory, reporter, network, history, floor))
+    final_floor = floor[-1].get("accuracy") if floor else None
+    return Run(directory.path, history[-1].get("accuracy"), history, final_floor, network)
 
 
 # ---- before the first step
+
+
+def load_for(recipe: Recipe) -> Dataset:
+    return load(
+        recipe.data, recipe.root, labels=recipe.labels, test=recipe.test, size=recipe.size, download=recipe.download
+    )
+
+
+def for_ranks(plan: Plan, ranks: Ranks) -> Plan:
+    """The plan with this process's device, where there are several; refuses what they cannot do together."""
+    if ranks.count == 1:
+        return plan
+    if plan.recipe.batch < ranks.count:
+        raise UserError(f"{ranks.count} processes need at least as many labelled images a step: raise --batch.")
+    if plan.recipe.compile:
+        raise UserError("--compile is for one process: leave it out, or do without torchrun.")
+    if plan.device.type == "mps":
+        raise UserError("several processes cannot share the device mps: give --device cpu, or do without torchrun.")
+    if plan.device.type == "cuda":
+        torch.cuda.set_device(local_rank())
+        return replace(plan, device=torch.device("cuda", local_rank()))
+    return plan
 
 
 def floor_of(plan: Plan, dataset: Dataset) -> Plan | None:
@@ -103,23 +140,23 @@ def floor_of(plan: Plan, dataset: Dataset) -> Plan | None:
     return replace(plan, recipe=replace(plan.recipe, method=FLOOR, settings={}))
 
 
-def steps_of(images: int, plan: Plan, dataset: Dataset) -> Plan:
+def steps_of(images: int, plan: Plan, dataset: Dataset, ranks: Ranks = ALONE) -> Plan:
     """As many steps as take so many images through the network; one step is taken to count its images."""
-    steps = images // Training(plan, dataset).advance(0).images
+    steps = images // Training(plan, dataset, ranks=ranks).advance(0).images
     if steps < 1:
         raise UserError(f"one step takes more than {images} images: give more --images, or a smaller --batch.")
     evaluations = plan.recipe.evaluations or default_evaluations(replace(plan.recipe, steps=steps), dataset)
     return replace(plan, steps=steps, evaluations=evaluations)
 
 
-def fit_into(minutes: float, plan: Plan, dataset: Dataset) -> Plan:
+def fit_into(minutes: float, plan: Plan, dataset: Dataset, ranks: Ranks = ALONE) -> Plan:
     """As many steps as that time has room for, the floor and the evaluations included.
 
     Where the evaluations alone would take more than a fifth of it, there are fewer of them.
     """
     step_seconds = evaluation_seconds = 0.0
     for part in filter(None, (plan, floor_of(plan, dataset))):
-        training = Training(part, dataset)
+        training = Training(part, dataset, ranks=ranks)
         times = []
         for index in range(8):
             began = time.perf_counter()
@@ -138,24 +175,25 @@ def fit_into(minutes: float, plan: Plan, dataset: Dataset) -> Plan:
     if evaluation_seconds:
         evaluations = max(1, min(evaluations, int(0.2 * 60 * minutes / evaluation_seconds)))
     steps = int((60 * minutes - evaluations * evaluation_seconds) / step_seconds)
+    evaluations, steps = ranks.first_says(lambda: (evaluations, steps))
     if steps < 1:
         raise UserError(f"not one step fits into {minutes:g} minutes beside an evaluation: give more --minutes.")
     return replace(plan, steps=steps, evaluations=evaluations)
 
 
-def surroundings(plan: Plan) -> tuple[str, int, dict[str, str]]:
-    """Where the bits of a run may depend on: device, threads, versions."""
+def surroundings(plan: Plan, ranks: Ranks) -> tuple[str, int, int, dict[str, str]]:
+    """What the bits of a run may depend on: device, threads, processes, versions."""
     versions = {"fewlabel": __version__, "torch": torch.__version__, "python": platform.python_version()}
-    return str(plan.device), torch.get_num_threads(), versions
+    return plan.device.type, torch.get_num_threads(), ranks.count, versions
 
 
-def write_start(directory: RunDirectory, plan: Plan, dataset: Dataset, data: str) -> None:
+def write_start(directory: RunDirectory, plan: Plan, dataset: Dataset, data: str, ranks: Ranks) -> None:
     """labels.csv and recipe.json."""
     train = dataset.train
     directory.write_labels(
         [train.names[i] for i in plan.labelled], [train.classes[label] for label in train.labels[plan.labelled]]
     )
-    device, threads, versions = surroundings(plan)
+    device, threads, processes, versions = surroundings(plan, ranks)
     facts = {
         "recipe": plan.recipe.to_dict(),
         "steps": plan.steps,
@@ -167,6 +205,7 @@ def write_start(directory: RunDirectory, plan: Plan, dataset: Dataset, data: str
         "data": data,
         "device": device,
         "threads": threads,
+        "processes": processes,
         "versions": versions,
     }
     write_json(directory / "recipe.json", facts)
@@ -187,7 +226,7 @@ def saved_plan(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Dat
     )
 
 
-def introduce(reporter: Reporter, plan: Plan, dataset: Dataset) -> None:
+def introduce(reporter: Reporter, plan: Plan, dataset: Dataset, ranks: Ranks) -> None:
     """Say what is about to happen, and what was decided by itself."""
     train, test = dataset.train, dataset.test
     views = "no mirroring" if "horizontal-flip" in plan.without else "mirrored pictures count as the same"
@@ -206,6 +245,8 @@ def introduce(reporter: Reporter, plan: Plan, dataset: Dataset) -> None:
     usual = full_settings(plan.recipe.method, {})
     changed = [f"{key} {value}" for key, value in plan.recipe.settings.items() if value != usual[key]]
     device = f"{plan.device} ({torch.get_num_threads()} threads)" if plan.device.type == "cpu" else str(plan.device)
+    if ranks.count > 1:
+        device = f"{ranks.count} processes, each on {device}"
     reporter.say(
         f"{plan.recipe.method}{' with ' + ', '.join(changed) if changed else ''}, {plan.network} on {device}, "
         f"{plan.steps} steps, into {plan.recipe.directory}"
@@ -216,42 +257,47 @@ def introduce(reporter: Reporter, plan: Plan, dataset: Dataset) -> None:
 
 
 def fit(
-    plan: Plan, dataset: Dataset, directory: RunDirectory, reporter: Reporter, title: str
+    plan: Plan, dataset: Dataset, directory: RunDirectory, reporter: Reporter, title: str, ranks: Ranks = ALONE
 ) -> tuple[Training, list[dict[str, Any]]]:
     """Train to the last step, from wherever the directory's checkpoint is; gives also the lines of metrics."""
-    training = Training(plan, dataset)
-    done, seconds = training.restore(directory)
-    if 0 < done < plan.steps:
-        reporter.say(f"{title}: continuing after step {done}.")
-    elif done == 0 and (directory / "last.ckpt").exists():
-        reporter.say(f"{title}: no whole checkpoint in {directory.path}, beginning anew.")
-    reporter.start(title, directory.metrics, done, plan.steps, seconds)
+    training = Training(plan, dataset, ranks=ranks)
+    done, seconds = training.restore(ranks.first_says(directory.load))
+    if ranks.first:
+        directory.path.mkdir(exist_ok=True)
+        if 0 < done < plan.steps:
+            reporter.say(f"{title}: continuing after step {done}.")
+        elif done == 0 and (directory / "last.ckpt").exists():
+            reporter.say(f"{title}: no whole checkpoint in {directory.path}, beginning anew.")
+        reporter.start(title, directory.metrics, done, plan.steps, seconds)
     saved_at = time.monotonic()
     with interruptible() as interrupted:
         try:
             for index in range(done, plan.steps):
-                reporter.tick(training.advance(index).images)
+                images = training.advance(index).images
                 done = index + 1
                 evaluate_now = due(index, plan.steps, plan.evaluations)
                 log_now = due(index, plan.steps, plan.evaluations * LOGS_PER_EVALUATION)
-                stopping = interrupted()
-                save_now = evaluate_now or stopping or time.monotonic() - saved_at > SAVE_SECONDS
-                if log_now or save_now:
-                    training.check(index, directory)
+                stopping = (ranks.count == 1 or index % ASK_EVERY == 0) and ranks.any(interrupted())
                 if log_now:
-                    values = training.meter.read() | reporter.speed()
-                    values |= training.evaluate() if evaluate_now else {}
-                    reporter.line(done, values | warnings(done, values, reporter, plan, dataset))
-                if save_now:
-                    training.save(directory, done, reporter.seconds)
-                    saved_at = time.monotonic()
+                    training.check(index, directory)
+                if ranks.first:
+                    reporter.tick(images)
+                    save_now = evaluate_now or stopping or time.monotonic() - saved_at > SAVE_SECONDS
+                    if log_now:
+                        values = training.meter.read() | reporter.speed()
+                        values |= training.evaluate() if evaluate_now else {}
+                        reporter.line(done, values | warnings(done, values, reporter, plan, dataset))
+                    if save_now:
+                        training.check(index, directory)
+                        training.save(directory, done, reporter.seconds)
+                        saved_at = time.monotonic()
                 if stopping:
                     break
         finally:
             reporter.stop()
-        if interrupted():  # the last thing that happened was a save
+        if ranks.any(interrupted()):  # the last thing that happened was a save
             raise Interrupted(f"stopped after step {done} of {plan.steps}; everything is saved.")
-    return training, reporter.history
+    return training, ranks.first_says(lambda: reporter.history)
 
 
 def warnings(
@@ -275,7 +321,10 @@ def due(index: int, steps: int, times: int) -> bool:
 
 @contextmanager
 def interruptible() -> Iterator[Any]:
-    """Within this block the first Ctrl-C only sets a flag, so that the step at hand is finished and saved."""
+    """Within this block the first Ctrl-C only sets a flag, so that the step at hand is finished and saved.
+
+    So does SIGTERM, by which torchrun and the schedulers of clusters ask a process to end.
+    """
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed.is_set
@@ -283,13 +332,14 @@ def interruptible() -> Iterator[Any]:
 
     def first(signum: int, frame: Any) -> None:
         pressed.set()
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signum, before[signum])
 
-    before = signal.signal(signal.SIGINT, first)
+    before: dict[int, Any] = {number: signal.signal(number, first) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield pressed.is_set
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 # ---- after the last step
@@ -300,13 +350,12 @@ def finish(
     dataset: Dataset,
     directory: RunDirectory,
     reporter: Reporter,
-    averaged: Classifier,
+    network: Classifier,
     history: list[dict[str, Any]],
     floor: list[dict[str, Any]] | None,
-) -> Run:
+) -> None:
     """Write the model, the predictions and the report."""
     train = dataset.train
-    network = calibrated(averaged, train.pixels)
     description = {
         "network": plan.network,
         "channels": train.channels,
@@ -336,4 +385,3 @@ def finish(
     if dataset.own:
         reporter.say(f"Predictions: {directory.predictions}")
     reporter.say(f"Report: {directory.report}")
-    return Run(directory.path, final, history, final_floor, network)

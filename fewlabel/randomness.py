@@ -1,7 +1,8 @@
 """Every random draw comes from a generator seeded by (seed, step, name of the source).
 
-That one rule gives exact resume without saving generator states, and lets a term be added to a method
-without changing a single number that the method draws.
+That one rule gives exact resume without saving generator states, lets a term be added to a method without changing a
+single number that the method draws, and, drawn for a whole batch before any of it is taken, makes a run on several
+processes the same run as on one.
 """
 
 import hashlib
@@ -27,3 +28,21 @@ def beta(concentration: float, count: int, generator: torch.Generator) -> Tensor
     seed = int(torch.randint(2**62, (1,), generator=generator))
     draws = np.random.default_rng(seed).beta(concentration, concentration, count)
     return torch.from_numpy(draws.astype(np.float32))
+
+
+class Draws:
+    """Random numbers for some rows of a batch, drawn for all `count` of them: so each row has the same in any part."""
+
+    def __init__(self, generator: torch.Generator, count: int, rows: slice = slice(None)) -> None:
+        self._generator, self._count, self._rows = generator, count, rows
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Between 0 and 1, of that shape for each row."""
+        return torch.rand(self._count, *shape, generator=self._generator)[self._rows]
+
+    def integers(self, low: int, high: int, *shape: int) -> Tensor:
+        """From `low` up to `high` - 1."""
+        return torch.randint(low, high, (self._count, *shape), generator=self._generator)[self._rows]
+
+    def normal(self, *shape: int) -> Tensor:
+        return torch.randn(self._count, *shape, generator=self._generator)[self._rows]

@@ -63,6 +63,11 @@ class Recipe:
     precision: Annotated[
         Literal["float32", "bfloat16", "float16"] | None, "default bfloat16 on cuda, else float32", "Machine"
     ] = None
+    share_norms: Annotated[
+        bool,
+        "with torchrun: batch-norm statistics of all processes; --no-share-norms: of each alone, faster",
+        "Machine",
+    ] = True
     compile: Annotated[bool, "torch.compile the network: slow to start, may pay on long runs", "Machine"] = False
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,10 +15,11 @@ from .ema import EMA
 from .errors import UserError
 from .evaluate import accuracy, calibrated, probabilities
 from .methods import Method, Outputs, Problem, Step, make_method
-from .networks import Classifier, Output, make_classifier, set_norm_momentum
+from .networks import Classifier, Output, make_classifier, set_norm_momentum, share_norms
 from .plan import Plan
 from .progress import Meter
 from .randomness import seed_of
+from .ranks import ALONE, Ranks
 
 
 class Taken(NamedTuple):
@@ -34,10 +35,10 @@ class Taken(NamedTuple):
 class Training:
     """A network, a method, their averages and an optimiser: `advance` takes one step."""
 
-    def __init__(self, plan: Plan, dataset: Dataset, encoder: nn.Module | None = None) -> None:
+    def __init__(self, plan: Plan, dataset: Dataset, encoder: nn.Module | None = None, ranks: Ranks = ALONE) -> None:
         """With an `encoder` of the user's own, which gets the pixels or vectors as they are, in float32."""
         recipe = plan.recipe
-        self.plan, self.train, self.test = plan, dataset.train, dataset.test
+        self.plan, self.train, self.test, self.ranks = plan, dataset.train, dataset.test, ranks
         self.hidden_labels = dataset.train.labels.clone()  # to judge guesses by, never to learn from
         self.hidden_labels[plan.labelled] = UNLABELLED
         method = make_method(recipe.method, **recipe.settings)
@@ -75,6 +76,8 @@ class Training:
                     steps=plan.steps,
                 )
             )
+        if ranks.count > 1 and recipe.share_norms:
+            share_norms(network, ranks)
         # The method travels with the network, so whatever it owns is optimised, averaged and saved as well.
         self.model = nn.ModuleDict({"network": network, "method": method}).to(plan.device)
         self.network: Classifier = network
@@ -87,7 +90,11 @@ class Training:
         self.meter = Meter(len(dataset.train.classes), plan.device)
 
     def advance(self, index: int) -> Taken:
-        """One step: views, forward, the method's terms, backward, one update."""
+        """One step: views, forward, the method's terms, backward, one update; all processes take it together."""
+        with self.ranks.working():
+            return self._advance(index)
+
+    def _advance(self, index: int) -> Taken:
         plan, recipe = self.plan, self.plan.recipe
         self.model.train()
         settled = set_norm_momentum(self.model, index, plan.steps)
@@ -104,6 +111,7 @@ class Training:
             self.network,
             self.teacher,
             plan.precision,
+            self.ranks,
         )
         with step.autocast():
             inputs = self.method.inputs(step)
@@ -114,6 +122,7 @@ class Training:
         loss = torch.stack(list(terms.values())).sum()
         self.optimiser.zero_grad()
         self.scaler.scale(loss).backward()
+        self.ranks.average_gradients(self.model.parameters())
         self.scaler.step(self.optimiser)
         self.scaler.update()
         self.ema.update(index)
@@ -159,9 +168,8 @@ class Training:
         }
         return {f"{part}/{name}": tensor for part, content in parts.items() for name, tensor in content.items()}
 
-    def restore(self, directory: RunDirectory) -> tuple[int, float]:
-        """Load the newest checkpoint; gives the steps done and the seconds they took."""
-        checkpoint = directory.load()
+    def restore(self, checkpoint: tuple[dict[str, Tensor], dict[str, Any]] | None) -> tuple[int, float]:
+        """Go on from what `RunDirectory.load` gives; tells the steps done and the seconds they took."""
         if checkpoint is None:
             return 0, 0.0
         tensors, facts = checkpoint
@@ -194,7 +202,7 @@ def look(
     with torch.no_grad():
         said = together(step.look, {key: images for key, images in distinct.items() if key not in learnt})
     said |= together(
-        lambda images: network(step.counted(images)), {key: distinct[key] for key in distinct if key in learnt}
+        lambda images: step.through(network, images), {key: distinct[key] for key in distinct if key in learnt}
     )
     return {name: said[id(images)] for name, images in inputs.items()}
 

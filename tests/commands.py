@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"}
@@ -18,3 +20,11 @@ def start(*words: str | Path, cwd: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=ENVIRONMENT
     )
+
+
+def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+    until = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None, f"the run ended too early: {process.communicate()}"
+        assert time.monotonic() < until
+        time.sleep(0.005)

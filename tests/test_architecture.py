@@ -11,7 +11,7 @@ from fewlabel.methods import ALIASES, TERMS
 
 PACKAGE = Path(fewlabel.__file__).parent
 LAYERS = [
-    {"errors", "files", "terminal", "recipe", "losses", "ema", "randomness", "data", "augment", "networks"},
+    {"errors", "files", "terminal", "recipe", "losses", "ema", "randomness", "ranks", "data", "augment", "networks"},
     {"methods"},
     {"plan", "alarm", "evaluate", "checkpoint", "progress", "predict", "report", "training", "loop"},
     {"demo", "grid", "drift", "estimator", "export"},
@@ -24,8 +24,9 @@ LOWEST = {
     "data": {"errors", "randomness", "terminal"},
     "files": {"errors"},
     "terminal": set(),
-    "augment": set(),
-    "networks": {"errors", "randomness"},
+    "augment": {"randomness"},
+    "networks": {"errors", "randomness", "ranks"},
+    "ranks": {"errors"},
     "losses": set(),
     "ema": set(),
     "randomness": set(),

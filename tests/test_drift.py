@@ -20,6 +20,7 @@ from fewlabel.plan import check_recipe
 from fewlabel.randomness import generator
 from fewlabel.recipe import Recipe
 from tests.commands import fewlabel
+from tests.drawing import draws
 from tests.pictures import class_folder, fruit_folder
 
 WITHOUT_CHANCE = {"horizontal-flip", "vertical-flip", "grey", "autocontrast", "equalize"}  # they draw nothing
@@ -66,11 +67,11 @@ def guesswork() -> Dataset:
 def test_every_operation_gives_pictures_of_the_same_kind(name: str, channels: int) -> None:
     images = noise(24, channels)
     before = images.clone()
-    changed = DRIFTS[name](images, generator(1, 0, "draw"))
+    changed = DRIFTS[name](images, draws(images, 1))
     assert (changed.shape, changed.dtype) == (images.shape, torch.uint8)
     assert torch.equal(images, before)  # the pictures themselves stay as they are
-    assert torch.equal(changed, DRIFTS[name](images, generator(1, 0, "draw")))
-    other = DRIFTS[name](images, generator(2, 0, "draw"))
+    assert torch.equal(changed, DRIFTS[name](images, draws(images, 1)))
+    other = DRIFTS[name](images, draws(images, 2))
     if channels == 1 and name in COLOUR_ONLY:
         assert torch.equal(changed, images)
     else:
@@ -80,14 +81,14 @@ def test_every_operation_gives_pictures_of_the_same_kind(name: str, channels: in
 
 def test_mirroring() -> None:
     images = noise(3, 3)
-    draw = generator(0, 0, "draw")
+    draw = draws(images)
     assert np.array_equal(DRIFTS["horizontal-flip"](images, draw), images.numpy()[:, :, :, ::-1])
     assert np.array_equal(DRIFTS["vertical-flip"](images, draw), images.numpy()[:, :, ::-1])
 
 
 def test_a_shift_by_one_pixel_repeats_the_edge() -> None:
     images = noise(64, 3)
-    shifted = DRIFTS[CONTROL](images, generator(0, 0, "draw")).numpy()
+    shifted = DRIFTS[CONTROL](images, draws(images)).numpy()
     wide = np.pad(images.numpy(), ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge")
     down, up, right, left = wide[:, :, :-2, 1:-1], wide[:, :, 2:, 1:-1], wide[:, :, 1:-1, :-2], wide[:, :, 1:-1, 2:]
     moves = [
@@ -99,7 +100,7 @@ def test_a_shift_by_one_pixel_repeats_the_edge() -> None:
 
 def test_a_shift_goes_an_eighth_of_the_side_at_most_and_mirrors_nothing() -> None:
     images = noise(64, 1)
-    shifted = DRIFTS["shift"](images, generator(0, 0, "draw")).numpy()
+    shifted = DRIFTS["shift"](images, draws(images)).numpy()
     wide = np.pad(images.numpy(), ((0, 0), (0, 0), (2, 2), (2, 2)), mode="reflect")
     found = set()
     for n, picture in enumerate(shifted):
@@ -111,7 +112,7 @@ def test_a_shift_goes_an_eighth_of_the_side_at_most_and_mirrors_nothing() -> Non
 
 def test_cutout_hides_one_square_and_nothing_else() -> None:
     images = noise(32, 3)
-    changed = DRIFTS["cutout"](images, generator(0, 0, "draw"))
+    changed = DRIFTS["cutout"](images, draws(images))
     for before, after in zip(images, changed, strict=True):
         hidden = (after != before).any(0)
         rows, columns = hidden.any(1).nonzero().flatten(), hidden.any(0).nonzero().flatten()
@@ -122,7 +123,7 @@ def test_cutout_hides_one_square_and_nothing_else() -> None:
 
 def test_grey_has_three_equal_channels() -> None:
     images = noise(3, 3)
-    changed = DRIFTS["grey"](images, generator(0, 0, "draw"))
+    changed = DRIFTS["grey"](images, draws(images))
     for before, after in zip(images, changed, strict=True):
         expected = np.asarray(Image.fromarray(before.permute(1, 2, 0).numpy()).convert("L"))
         assert all(np.array_equal(channel, expected) for channel in after)
@@ -131,7 +132,7 @@ def test_grey_has_three_equal_channels() -> None:
 def test_turning_the_hue_keeps_the_brightest_channel_and_greys() -> None:
     images = noise(8, 3)
     images[:, :, :4] = images[:, :1, :4]  # grey at the top
-    changed = DRIFTS["hue"](images, generator(0, 0, "draw"))
+    changed = DRIFTS["hue"](images, draws(images))
     assert torch.equal(changed.amax(1), images.amax(1))
     assert torch.equal(changed[:, :, :4], images[:, :, :4])
     assert not torch.equal(changed[:, :, 4:], images[:, :, 4:])
@@ -140,7 +141,7 @@ def test_turning_the_hue_keeps_the_brightest_channel_and_greys() -> None:
 @pytest.mark.parametrize("name", ["autocontrast", "equalize"])
 def test_operations_without_a_level_are_pillows(name: str) -> None:
     images = noise(4, 3) // 2 + 30
-    changed = DRIFTS[name](images, generator(0, 0, "draw"))
+    changed = DRIFTS[name](images, draws(images))
     for before, after in zip(images, changed, strict=True):
         expected = getattr(ImageOps, name)(Image.fromarray(before.permute(1, 2, 0).numpy()))
         assert np.array_equal(after.permute(1, 2, 0), expected)
@@ -150,7 +151,7 @@ def test_operations_without_a_level_are_pillows(name: str) -> None:
 def test_operations_along_a_row_mix_no_rows(name: str) -> None:
     """Of pictures whose rows are each of one colour only the black beyond the edge is new."""
     images = torch.arange(50, 66).view(1, 1, 16, 1).expand(20, 1, 16, 16).to(torch.uint8)
-    changed = DRIFTS[name](images, generator(0, 0, "draw"))
+    changed = DRIFTS[name](images, draws(images))
     assert ((changed == images) | (changed == 0)).all()
     assert (changed == 0).any()
 
@@ -158,7 +159,7 @@ def test_operations_along_a_row_mix_no_rows(name: str) -> None:
 def test_a_crop_shows_a_part_of_the_picture() -> None:
     """Of a slope the brightness goes on rising, from and to somewhere within."""
     slope = (10 * torch.arange(16)).view(1, 1, 1, 16).expand(20, 1, 16, 16).to(torch.uint8)
-    changed = DRIFTS["crop"](slope, generator(0, 0, "draw")).int()
+    changed = DRIFTS["crop"](slope, draws(slope)).int()
     assert (changed.diff(dim=3) >= 0).all()
     assert (changed.amax((1, 2, 3)) - changed.amin((1, 2, 3)) < 150).any()
     assert torch.equal(changed, changed[:, :, :1].expand(changed.shape))

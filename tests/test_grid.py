@@ -17,8 +17,7 @@ from bench.methods import table
 from fewlabel import Recipe
 from fewlabel.errors import UserError
 from fewlabel.grid import Result, name_of, run_grid
-from tests.commands import ENVIRONMENT
-from tests.test_loop import wait_for
+from tests.commands import ENVIRONMENT, wait_for
 
 BASE = Recipe(labels_per_class=2, network="cnn", batch=8, steps=10, evaluations=1, floor=False, method="supervised")
 

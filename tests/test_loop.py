@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,30 +19,12 @@ from fewlabel import Recipe, Run, UserError, load, train
 from fewlabel.checkpoint import read_checkpoint
 from fewlabel.data import Dataset, Images
 from fewlabel.loop import Interrupted, due
-from fewlabel.progress import TIME_FIELDS
 from fewlabel.training import Training
-from tests.commands import ENVIRONMENT, fewlabel, start
+from tests.commands import ENVIRONMENT, fewlabel, start, wait_for
+from tests.runs import assert_same_run, metrics
 
 STEPS = 160
 WORDS = ("train", "digits", "--labels-per-class", "2", "--steps", str(STEPS), "--evaluations", "4", "--out")
-
-
-def metrics(run: Path) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k not in TIME_FIELDS} for line in lines]
-
-
-def assert_same_run(first: Path, second: Path) -> None:
-    """The same bytes of weights and, time fields aside, the same metrics, of the run and of its floor."""
-    assert (first / "model.safetensors").read_bytes() == (second / "model.safetensors").read_bytes()
-    assert (first / "labels.csv").read_bytes() == (second / "labels.csv").read_bytes()
-    assert metrics(first) == metrics(second)
-    assert metrics(first / "floor") == metrics(second / "floor")
-    checkpoints = [read_checkpoint(run / "last.ckpt") for run in (first, second)]
-    assert checkpoints[0] is not None
-    assert checkpoints[1] is not None
-    assert checkpoints[0][0].keys() == checkpoints[1][0].keys()
-    assert all(torch.equal(tensor, checkpoints[1][0][name]) for name, tensor in checkpoints[0][0].items())
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +34,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return place / "run"
-
-
-def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
-    until = time.monotonic() + 120
-    while not condition():
-        assert process.poll() is None, f"the run ended too early: {process.communicate()}"
-        assert time.monotonic() < until
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("part", [".", "floor"])

@@ -7,6 +7,6 @@ from .weak import weak
 
 __all__ = ["CHANGES", "VIEWS", "simclr", "strong", "weak"]
 
-VIEWS = {"weak": weak, "strong": strong, "simclr": simclr}  # name -> function(images, generator, without)
+VIEWS = {"weak": weak, "strong": strong, "simclr": simclr}  # name -> function(images, draws, without)
 # What views may do to a picture, by the names that `without` knows; no view turns one upside down.
 CHANGES = ("horizontal-flip", "vertical-flip", "shift", "crop", "cutout", "hue", "grey", *OPERATIONS[1:])

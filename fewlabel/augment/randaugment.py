@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..randomness import Draws
 from .colour import blend, mean_grey, saturation
 
 LEVELS = 9  # a level v is drawn from 1 .. 9
@@ -134,7 +135,7 @@ GEOMETRIC = ("rotate", "shear-x", "shear-y", "translate-x", "translate-y")
 OPERATIONS = ("identity", *TABLES, *POINT, *GEOMETRIC)
 
 
-def randaugment(images: Tensor, generator: torch.Generator, without: Collection[str] = ()) -> Tensor:
+def randaugment(images: Tensor, draws: Draws, without: Collection[str] = ()) -> Tensor:
     """Two operations drawn for each image, each applied with probability 1/2, in the order in which they were drawn.
 
     Where one of `without` is drawn, nothing is done.
@@ -142,11 +143,10 @@ def randaugment(images: Tensor, generator: torch.Generator, without: Collection[
     Two geometric ones are multiplied into one matrix, so there is one resampling at most: after a point operation that
     was drawn first, before one that was drawn second.
     """
-    shape = (len(images), 2)
-    chosen = torch.randint(len(OPERATIONS), shape, generator=generator)
-    level = torch.randint(1, LEVELS + 1, shape, generator=generator)
-    sign = torch.randint(2, shape, generator=generator) * 2 - 1
-    chosen = chosen * (torch.rand(shape, generator=generator) < 0.5)  # 0 is the identity
+    chosen = draws.integers(0, len(OPERATIONS), 2)
+    level = draws.integers(1, LEVELS + 1, 2)
+    sign = draws.integers(0, 2, 2) * 2 - 1
+    chosen = chosen * (draws.uniform(2) < 0.5)  # 0 is the identity
     allowed = torch.tensor([name not in without for name in OPERATIONS])
     chosen = chosen * allowed[chosen]
 

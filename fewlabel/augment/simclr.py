@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..randomness import Draws
 from .colour import brightness, contrast, grey, hue, saturation
 
 SMALLEST = 0.2  # share of the image's area that a crop keeps at least
@@ -14,30 +15,30 @@ RATIO = 4 / 3  # of the sides of a crop, at most
 JITTER = {"brightness": (brightness, 0.4), "contrast": (contrast, 0.4), "colour": (saturation, 0.4), "hue": (hue, 0.1)}
 
 
-def simclr(images: Tensor, generator: torch.Generator, without: Collection[str] = ()) -> Tensor:
+def simclr(images: Tensor, draws: Draws, without: Collection[str] = ()) -> Tensor:
     """A crop of any size, mirrored or not, with other colours (p 0.8) or without any (p 0.2). uint8 in, uint8 out.
 
     `without` may name crop, horizontal-flip, brightness, contrast, colour, hue and grey.
     """
-    count, height, width = len(images), *images.shape[-2:]
-    boxes = draw_boxes(count, height, width, generator)
+    height, width = images.shape[-2:]
+    boxes = draw_boxes(height, width, draws)
     if "crop" in without:
-        boxes = torch.tensor([[0.0, 0.0, height, width]]).expand(count, 4)
-    mirrored = (torch.rand(count, generator=generator) < 0.5) & ("horizontal-flip" not in without)
+        boxes = torch.tensor([[0.0, 0.0, height, width]]).expand(len(images), 4)
+    mirrored = (draws.uniform() < 0.5) & ("horizontal-flip" not in without)
     images = crop_and_resize(images, boxes, mirrored)
-    images = jitter(images, generator, without)
-    grey_rows = ((torch.rand(count, generator=generator) < 0.2) & ("grey" not in without)).to(images.device)
+    images = jitter(images, draws, without)
+    grey_rows = ((draws.uniform() < 0.2) & ("grey" not in without)).to(images.device)
     return torch.where(grey_rows.view(-1, 1, 1, 1), grey(images), images)
 
 
-def draw_boxes(count: int, height: int, width: int, generator: torch.Generator) -> Tensor:
-    """(count, 4): top, left, height and width, in whole pixels; a side that would not fit is cut to the image's."""
-    area = height * width * (SMALLEST + (1 - SMALLEST) * torch.rand(count, generator=generator))
-    ratio = torch.exp(math.log(RATIO) * (2 * torch.rand(count, generator=generator) - 1))
+def draw_boxes(height: int, width: int, draws: Draws) -> Tensor:
+    """(n, 4): top, left, height and width, in whole pixels; a side that would not fit is cut to the image's."""
+    area = height * width * (SMALLEST + (1 - SMALLEST) * draws.uniform())
+    ratio = torch.exp(math.log(RATIO) * (2 * draws.uniform() - 1))
     high = (area / ratio).sqrt().round().clamp(1, height)
     wide = (area * ratio).sqrt().round().clamp(1, width)
-    top = (torch.rand(count, generator=generator) * (height - high + 1)).floor()
-    left = (torch.rand(count, generator=generator) * (width - wide + 1)).floor()
+    top = (draws.uniform() * (height - high + 1)).floor()
+    left = (draws.uniform() * (width - wide + 1)).floor()
     return torch.stack([top, left, high, wide], 1)
 
 
@@ -59,12 +60,11 @@ def places(start: Tensor, length: Tensor, side: int) -> Tensor:
     return torch.clamp(place, start + 0.5, start + length - 0.5) * 2 / side - 1
 
 
-def jitter(images: Tensor, generator: torch.Generator, without: Collection[str] = ()) -> Tensor:
+def jitter(images: Tensor, draws: Draws, without: Collection[str] = ()) -> Tensor:
     """With probability 0.8 all four changes of colour, in an order and by factors that each image draws for itself."""
-    count = len(images)
-    order = torch.rand(count, len(JITTER), generator=generator).argsort(1)
-    chosen = torch.rand(count, generator=generator) < 0.8
-    change = 2 * torch.rand(count, len(JITTER), generator=generator) - 1
+    order = draws.uniform(len(JITTER)).argsort(1)
+    chosen = draws.uniform() < 0.8
+    change = 2 * draws.uniform(len(JITTER)) - 1
     images = images.clone()
     for turn in range(len(JITTER)):
         for which, (name, (operation, most)) in enumerate(JITTER.items()):

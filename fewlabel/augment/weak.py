@@ -5,15 +5,17 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
+from ..randomness import Draws
 
-def weak(images: Tensor, generator: torch.Generator, without: Collection[str] = ()) -> Tensor:
+
+def weak(images: Tensor, draws: Draws, without: Collection[str] = ()) -> Tensor:
     """Flip with probability 1/2, then crop at random after reflect-padding by 1/8. uint8 in, uint8 out.
 
     `without` names operations to leave out, here and in all views: "horizontal-flip" and "shift" of the weak one.
     """
-    count, _, height, width = images.shape
-    mirrored = torch.rand(count, generator=generator) < 0.5
-    down, right = (shifts(count, side // 8, generator) * ("shift" not in without) for side in (height, width))
+    height, width = images.shape[2:]
+    mirrored = draws.uniform() < 0.5
+    down, right = (shifts(side // 8, draws) * ("shift" not in without) for side in (height, width))
     rows = reflect(torch.arange(height) + down[:, None], height)
     columns = reflect(torch.arange(width) + right[:, None], width)
     if "horizontal-flip" not in without:
@@ -21,9 +23,9 @@ def weak(images: Tensor, generator: torch.Generator, without: Collection[str] = 
     return take(images, rows.to(images.device), columns.to(images.device))
 
 
-def shifts(count: int, most: int, generator: torch.Generator) -> Tensor:
+def shifts(most: int, draws: Draws) -> Tensor:
     """Whole pixels between -most and most, one for each image."""
-    return torch.randint(-most, most + 1, (count,), generator=generator)
+    return draws.integers(-most, most + 1)
 
 
 def reflect(position: Tensor, side: int) -> Tensor:

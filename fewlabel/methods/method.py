@@ -1,6 +1,6 @@
 """What a method is: it says which images it looks at, then what it asks of the network's answers."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +15,7 @@ from ..data.images import Images
 from ..data.vectors import Vectors
 from ..losses import interpolate
 from ..networks import Classifier, Output, norms_frozen
+from ..ranks import ALONE, Ranks
 
 Outputs = Mapping[str, Output]  # what the network said, under the names that `inputs` gave
 
@@ -47,6 +48,7 @@ class Step:
         network: Classifier,
         teacher: Classifier,
         precision: torch.dtype = torch.float32,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.index, self.steps = index, steps
         self.labelled_index = batches.labelled_index(index)
@@ -54,7 +56,7 @@ class Step:
         self.records: dict[str, Tensor] = {}
         self.images_seen = self.passes = 0  # through the network, in this step
         self._seed, self._without, self._images, self._batches = seed, without, images, batches
-        self._network, self._teacher, self._precision = network, teacher, precision
+        self._network, self._teacher, self._precision, self._ranks = network, teacher, precision, ranks
         self._device = network.mean.device
         self.labels = images.labels[self.labelled_index].to(self._device)
         self._views: dict[tuple[str, int, str], Tensor] = {}
@@ -79,13 +81,15 @@ class Step:
         """The n-th independent view of that kind, of the "labelled", "unlabelled" or a "second" unlabelled batch."""
         key = (kind, n, of)
         if key not in self._views:
-            batch, draw = self._batch(of), self.generator(f"{of}/{kind}/{n}")
+            count = len(self._index(of))
+            draws = randomness.Draws(self.generator(f"{of}/{kind}/{n}"), count, self._ranks.rows())
             if isinstance(self._images, Vectors):
-                rows = self._network.normalise(batch)
-                self._views[key] = vector_view(rows, kind, draw, self._images.noise, self._images.dropout)
+                rows = self._network.normalise(self._batch(of))
+                view = vector_view(rows, kind, draws, self._images.noise, self._images.dropout)
+                self._views[key] = self._ranks.gather(view, count)
             else:
-                view = VIEWS[kind](batch, draw, self._without)
-                self._views[key] = self._network.normalise(view.to(self._device))
+                view = VIEWS[kind](self._batch(of), draws, self._without)
+                self._views[key] = self._network.normalise(self._ranks.gather(view.to(self._device), count))
         return self._views[key]
 
     def generator(self, source: str) -> torch.Generator:
@@ -114,16 +118,22 @@ class Step:
         mix, partner = self.pairs(len(rows), beta, source)
         return interpolate(rows, rows[partner], mix)
 
-    def counted(self, images: Tensor) -> Tensor:
-        """The images, of which it is noted that they go through the network."""
+    def through(self, network: Callable[[Tensor], Output], images: Tensor) -> Output:
+        """What a network says of the images, which are counted; several processes take a part of them each."""
         self.images_seen += len(images)
         self.passes += 1
-        return images
+        if self._ranks.count == 1:
+            return network(images)
+        output = network(self._ranks.part(images))
+        there = [column for column in output if column is not None]
+        whole = self._ranks.gather(torch.cat(there, 1), len(images))  # in one message
+        columns = iter(whole.split([column.shape[1] for column in there], 1))
+        return Output(*(None if column is None else next(columns) for column in output))  # type: ignore[arg-type]
 
     def look(self, images: Tensor) -> Output:
         """A further look at the network: batch statistics are used, the running ones stay untouched."""
         with norms_frozen(self._network), self.autocast():
-            return self._network(self.counted(images))
+            return self.through(self._network, images)
 
     @torch.no_grad()
     def teacher(self, images: Tensor) -> Output:
@@ -132,7 +142,7 @@ class Step:
         The running statistics are of the raw weights: they would not suit the averaged ones.
         """
         with norms_frozen(self._teacher), self.autocast():
-            return self._teacher(self.counted(images))
+            return self.through(self._teacher, images)
 
     def autocast(self) -> torch.autocast:
         """In which the network is called, be it here or by the loop."""
@@ -154,17 +164,21 @@ class Step:
         self.records = {name: rows.detach() for name, rows in records.items()}
 
     def _batch(self, of: str) -> Tensor:
-        """The pixels of a batch, fetched once."""
+        """The pixels of a batch, or of this process's part of it, fetched once."""
         if of not in self._fetched:
-            index = {"labelled": self.labelled_index, "unlabelled": self.unlabelled_index}.get(of)
-            if of == "second":
-                index = self._batches.unlabelled_index(self.index, source=of)
-            assert index is not None, f"there is no batch '{of}': labelled, unlabelled or second"
+            index = self._index(of)[self._ranks.rows()]
             pixels = self._images.pixels.index_select(0, index)  # many times faster than [index]
             if self._device.type != "mps":  # which has no float64; views need it to agree with Pillow to the bit
                 pixels = pixels.to(self._device)
             self._fetched[of] = pixels
         return self._fetched[of]
+
+    def _index(self, of: str) -> Tensor:
+        """Which images a batch holds."""
+        assert of in ("labelled", "unlabelled", "second"), f"there is no batch '{of}': labelled, unlabelled or second"
+        if of == "second":
+            return self._batches.unlabelled_index(self.index, source=of)
+        return self.labelled_index if of == "labelled" else self.unlabelled_index
 
 
 class Method(nn.Module):

@@ -10,11 +10,11 @@ from ..errors import UserError, unknown
 from ..randomness import seed_of
 from .classifier import Classifier, Output
 from .mlp import MLP, VectorMLP
-from .norm import norms_frozen, set_norm_momentum
+from .norm import norms_frozen, set_norm_momentum, share_norms
 from .small_cnn import SmallCNN
 from .wide_resnet import WideResNet
 
-__all__ = ["NETWORKS", "Classifier", "Output", "make_classifier", "norms_frozen", "set_norm_momentum"]
+__all__ = ["NETWORKS", "Classifier", "Output", "make_classifier", "norms_frozen", "set_norm_momentum", "share_norms"]
 
 NETWORKS = ("cnn", "mlp", "wrn-10-1", "wrn-16-1", "wrn-28-2")  # or any other wrn-DEPTH-WIDTH
 

@@ -18,6 +18,7 @@ from fewlabel.augment.randaugment import (
     apply_point,
     randaugment,
 )
+from tests.drawing import draws
 
 AFFINE, BILINEAR = Image.Transform.AFFINE, Image.Resampling.BILINEAR
 
@@ -147,15 +148,15 @@ def test_point_then_geometric_and_geometric_then_point_keep_their_order() -> Non
 
 
 def test_every_image_draws_its_own_operations() -> None:
-    image = photographs(1, 3)
-    views = randaugment(image.repeat(64, 1, 1, 1), torch.Generator().manual_seed(0))
+    images = photographs(1, 3).repeat(64, 1, 1, 1)
+    views = randaugment(images, draws(images))
     assert len({view.numpy().tobytes() for view in views}) > 30
 
 
 def test_share_of_untouched_images() -> None:
     """Each slot does nothing with probability 1/2 + 1/2 * 1/14, so both do nothing for 28.7% of the images."""
     images = photographs(1, 3).repeat(4000, 1, 1, 1)
-    views = randaugment(images, torch.Generator().manual_seed(1))
+    views = randaugment(images, draws(images, 1))
     untouched = (views == images).flatten(1).all(1).double().mean().item()
     assert untouched == pytest.approx((0.5 + 0.5 / 14) ** 2, abs=0.03)
 
@@ -163,5 +164,5 @@ def test_share_of_untouched_images() -> None:
 def test_the_input_is_left_alone() -> None:
     images = photographs(32, 3)
     before = images.clone()
-    randaugment(images, torch.Generator().manual_seed(2))
+    randaugment(images, draws(images, 2))
     assert torch.equal(images, before)

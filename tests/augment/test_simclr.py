@@ -11,13 +11,10 @@ from fewlabel.augment.colour import brightness, contrast, hue, saturation
 from fewlabel.augment.simclr import crop_and_resize, draw_boxes, jitter, simclr
 from tests.augment.test_colour import PILLOW, Operation
 from tests.augment.test_randaugment import from_pillow, photographs, to_pillow
+from tests.drawing import draws
 
 MOST: dict[Operation, float] = {brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1}
 NAMES = {operation.__name__: operation for operation in MOST}
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def spied(monkeypatch: pytest.MonkeyPatch, changed: Callable[[str, Tensor, Tensor], Tensor]) -> None:
@@ -39,7 +36,7 @@ def spied(monkeypatch: pytest.MonkeyPatch, changed: Callable[[str, Tensor, Tenso
 def test_crops_agree_with_pillow(side: int, channels: int, mirror: bool) -> None:
     """At most one level apart: Pillow rounds after each of the two directions, and its weights are in fixed point."""
     images = photographs(60, channels, side)
-    boxes = draw_boxes(60, side, side, seeded(0))
+    boxes = draw_boxes(side, side, draws(images))
     boxes[0] = torch.tensor([0, 0, side, side])
     boxes[1] = torch.tensor([side - 1, side - 2, 1, 2])
     mirrored = torch.arange(60) % 3 > 0 if mirror else torch.zeros(60, dtype=torch.bool)
@@ -58,7 +55,7 @@ def test_crops_agree_with_pillow(side: int, channels: int, mirror: bool) -> None
 @pytest.mark.parametrize("side", [8, 28, 32])
 def test_boxes(side: int) -> None:
     """In the image, of at least a fifth of its area and of sides at most 4 : 3, but for the rounding of each side."""
-    boxes = draw_boxes(5000, side, side, seeded(0))
+    boxes = draw_boxes(side, side, draws(torch.empty(5000)))
     top, left, high, wide = boxes.unbind(1)
     assert torch.equal(boxes, boxes.round())
     assert (boxes >= 0).all() and (boxes[:, 2:] >= 1).all()
@@ -73,14 +70,15 @@ def test_boxes(side: int) -> None:
 
 
 def test_every_image_has_a_box_of_its_own() -> None:
-    boxes = draw_boxes(200, 32, 32, seeded(0))
+    boxes = draw_boxes(32, 32, draws(torch.empty(200)))
     assert len({tuple(box) for box in boxes.tolist()}) > 190
 
 
 def test_every_image_has_its_own_order_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """All four once, in all 24 orders, for 80% of the images; the changes write down their order in each image."""
     spied(monkeypatch, lambda name, images, _: 10 * images + list(NAMES).index(name) + 1)
-    orders = jitter(torch.zeros(6000, 1, 1, 1, dtype=torch.long), seeded(0)).flatten().tolist()
+    blank = torch.zeros(6000, 1, 1, 1, dtype=torch.long)
+    orders = jitter(blank, draws(blank)).flatten().tolist()
     changed = [str(order) for order in orders if order]
     assert all(sorted(order) == ["1", "2", "3", "4"] for order in changed)
     assert len(changed) / len(orders) == pytest.approx(0.8, abs=0.02)
@@ -96,7 +94,8 @@ def test_every_image_has_its_own_factors(monkeypatch: pytest.MonkeyPatch) -> Non
         return images
 
     spied(monkeypatch, changed)
-    jitter(torch.zeros(2000, 3, 2, 2, dtype=torch.uint8), seeded(0))
+    blank = torch.zeros(2000, 3, 2, 2, dtype=torch.uint8)
+    jitter(blank, draws(blank))
     for operation, most in MOST.items():
         drawn = amounts[operation.__name__]
         middle = 0.0 if operation is hue else 1.0
@@ -115,7 +114,7 @@ def test_jitter_equals_pillow_in_the_same_order(monkeypatch: pytest.MonkeyPatch)
     spied(monkeypatch, changed)
     for seed, image in enumerate(photographs(12, 3)):
         steps.clear()
-        found = jitter(image[None], seeded(seed))
+        found = jitter(image[None], draws(image[None], seed))
         expected = to_pillow(image)
         for name, amount in steps:
             expected = PILLOW[NAMES[name]](expected, amount)
@@ -125,7 +124,7 @@ def test_jitter_equals_pillow_in_the_same_order(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_fifth_of_the_views_is_grey() -> None:
     images = torch.tensor([200, 100, 30], dtype=torch.uint8).view(1, 3, 1, 1).repeat(3000, 1, 4, 4)
-    views = simclr(images, seeded(0))
+    views = simclr(images, draws(images))
     share = (views == views[:, :1]).flatten(1).all(1).double().mean().item()
     assert share == pytest.approx(0.2, abs=0.03)
 
@@ -134,7 +133,7 @@ def test_a_fifth_of_the_views_is_grey() -> None:
 def test_mirrored_only_where_allowed(flip: bool) -> None:
     """Images that grow brighter to the right do so in every view, whatever its crop and colours."""
     images = torch.linspace(60, 160, 32).to(torch.uint8).repeat(400, 1, 32, 1)
-    views = simclr(images, seeded(0), () if flip else ["horizontal-flip"]).int()
+    views = simclr(images, draws(images), () if flip else ["horizontal-flip"]).int()
     mirrored = (views[..., 0] > views[..., -1]).flatten(1).all(1)
     assert ((views[..., 0] < views[..., -1]).flatten(1).all(1) | mirrored).all()
     assert mirrored.double().mean().item() == (pytest.approx(0.5, abs=0.08) if flip else 0)
@@ -144,7 +143,7 @@ def test_mirrored_only_where_allowed(flip: bool) -> None:
 def test_same_seed_same_bits_and_every_image_its_own(channels: int) -> None:
     images = photographs(1, channels).repeat(64, 1, 1, 1)
     before = images.clone()
-    first, again, other = (simclr(images, seeded(seed)) for seed in (7, 7, 8))
+    first, again, other = (simclr(images, draws(images, seed)) for seed in (7, 7, 8))
     assert first.shape == images.shape and first.dtype == torch.uint8
     assert torch.equal(first, again)
     assert not torch.equal(first, other)

@@ -15,6 +15,7 @@ from fewlabel.methods import METHODS
 from fewlabel.networks import make_classifier
 from fewlabel.plan import check_recipe, make_plan
 from fewlabel.training import Training, pixel_statistics
+from tests.drawing import draws
 
 COLUMNS, CLASSES = 5, 3
 
@@ -119,7 +120,7 @@ MANY = torch.randn(20_000, 10, generator=draw(1))  # of 200,000 values a standar
 @pytest.mark.parametrize("noise", [0.1, 0.7])
 @pytest.mark.parametrize(("kind", "share"), [("weak", 0.5), ("strong", 1.0)])
 def test_noise(noise: float, kind: str, share: float) -> None:
-    added = vector_view(MANY, kind, draw(), noise, 0.0) - MANY
+    added = vector_view(MANY, kind, draws(MANY), noise, 0.0) - MANY
     assert added.std().item() == pytest.approx(share * noise, rel=0.01)
     assert abs(added.mean().item()) < 0.01 * noise
     np.testing.assert_allclose(added.std(0), share * noise, rtol=0.04)  # of every column, and independently
@@ -129,23 +130,23 @@ def test_noise(noise: float, kind: str, share: float) -> None:
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
 def test_dropout(dropout: float) -> None:
-    found = vector_view(MANY, "strong", draw(), 0.0, dropout)
+    found = vector_view(MANY, "strong", draws(MANY), 0.0, dropout)
     lost = found != MANY
     assert not found[lost].any()  # the mean of a standardised column
     assert lost.double().mean().item() == pytest.approx(dropout, abs=0.005)
     np.testing.assert_allclose(lost.double().mean(0), dropout, atol=0.02)
     assert lost.double().mean(1).std() > 0.05  # every row loses others
-    assert torch.equal(vector_view(MANY, "weak", draw(), 0.0, dropout), MANY)
+    assert torch.equal(vector_view(MANY, "weak", draws(MANY), 0.0, dropout), MANY)
 
 
 def test_lost_columns_have_no_noise() -> None:
-    found = vector_view(MANY, "strong", draw(), 0.3, 0.25)
+    found = vector_view(MANY, "strong", draws(MANY), 0.3, 0.25)
     assert (found == 0).double().mean().item() == pytest.approx(0.25, abs=0.005)
 
 
 @pytest.mark.parametrize("kind", ["weak", "strong"])
 def test_nothing_by_default(kind: str) -> None:
-    assert torch.equal(vector_view(MANY, kind, draw(), 0.0, 0.0), MANY)
+    assert torch.equal(vector_view(MANY, kind, draws(MANY), 0.0, 0.0), MANY)
 
 
 @pytest.mark.parametrize("kind", ["weak", "strong"])
@@ -153,7 +154,7 @@ def test_views_come_from_the_generator(kind: str) -> None:
     before, state, given = torch.get_rng_state(), MANY[:50], MANY[:50].clone()
 
     def view(seed: int) -> Tensor:
-        return vector_view(state, kind, draw(seed), 0.2, 0.2)
+        return vector_view(state, kind, draws(state, seed), 0.2, 0.2)
 
     assert torch.equal(view(3), view(3))
     assert not torch.equal(view(3), view(4))

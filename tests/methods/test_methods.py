@@ -54,7 +54,7 @@ def test_trains_and_resumes_to_the_same_bits(name: str, tiny: Dataset, tmp_path:
 
     training.save(RunDirectory(tmp_path), 30, 0.0)
     other = start(name, tiny)
-    assert other.restore(RunDirectory(tmp_path)) == (30, 0.0)
+    assert other.restore(RunDirectory(tmp_path).load()) == (30, 0.0)
     for index in (30, 31):
         following, again = (t.advance(index).terms for t in (training, other))
         assert {k: v.item() for k, v in following.items()} == {k: v.item() for k, v in again.items()}

@@ -1,0 +1,212 @@
+"""The processes that train one run together, as `torchrun` starts them.
+
+Every process holds the whole network, the whole method and the whole of what a step decides; only the work is divided:
+of each batch a process makes the views of its own rows, and of all that goes through the network it looks at its own
+rows. What they find is put together again, gradients included, so that a loss is of the whole batch on every process.
+
+The rows of process r of K are r, r + K, r + 2 K, ...: some of every kind of view.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed import PrefixStore  # type: ignore[attr-defined]
+from torch.distributed.rendezvous import rendezvous
+
+from .errors import LostContact, UserError
+
+Answer = TypeVar("Answer")
+PATIENCE = timedelta(hours=2)  # with a process that reads pictures or is judged; one that ends is noticed at once
+
+
+class Ranks:
+    """This process among those of the run: `number` of `count`."""
+
+    def __init__(self, number: int = 0, count: int = 1) -> None:
+        self.number, self.count = number, count
+        self.at_work = False  # are all of them in the same step? then norms may ask the others
+        self.sent = 0  # bytes to other processes, in a ring
+
+    @property
+    def first(self) -> bool:
+        """Is this the one that writes and speaks?"""
+        return self.number == 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Ranks":
+        return self
+
+    # ---- the rows of a batch
+
+    def rows(self) -> slice:
+        """Those of this process."""
+        return slice(self.number, None, self.count)
+
+    def part(self, batch: Tensor) -> Tensor:
+        """The rows of this process; gradients come back from all of them."""
+        return batch if self.count == 1 else Part.apply(batch, self)
+
+    def gather(self, rows: Tensor, total: int) -> Tensor:
+        """The whole batch of `total` rows; gradients go back to the process that had them."""
+        return rows if self.count == 1 else Gather.apply(rows, total, self)
+
+    def _gather(self, rows: Tensor, total: int) -> Tensor:
+        longest = -(-total // self.count)
+        if len(rows) < longest:
+            rows = torch.cat([rows, rows.new_zeros(longest - len(rows), *rows.shape[1:])])
+        parts = rows.new_empty(self.count, *rows.shape)
+        dist.all_gather(list(parts.unbind()), rows.contiguous())
+        self.sent += (self.count - 1) * rows.nbytes
+        return parts.transpose(0, 1).flatten(0, 1)[:total]
+
+    # ---- sums
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum over all processes, in place."""
+        if self.count > 1:
+            dist.all_reduce(values)
+            self.sent += 2 * (self.count - 1) * values.nbytes // self.count
+        return values
+
+    def average_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """All of them in one message."""
+        if self.count == 1:
+            return
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        mean = self.total(torch.cat([gradient.flatten() for gradient in gradients])) / self.count
+        parts = mean.split([gradient.numel() for gradient in gradients])
+        torch._foreach_copy_(gradients, [part.view(g.shape) for part, g in zip(parts, gradients, strict=True)])
+
+    # ---- agreement
+
+    def any(self, wish: bool) -> bool:
+        """Does one of them wish it?"""
+        return wish if self.count == 1 else bool(self.total(torch.tensor([float(wish)])).item())
+
+    def first_says(self, ask: Callable[[], Answer]) -> Answer:
+        """What the first process answers, or the mistake it finds."""
+        if self.count == 1:
+            return ask()
+        answer: list[Any] = [None, None]
+        if self.first:
+            try:
+                answer[0] = ask()
+            except UserError as error:
+                answer[1] = error
+        dist.broadcast_object_list(answer)
+        if answer[1] is not None:
+            raise answer[1]
+        return answer[0]
+
+    def first_before_others(self, work: Callable[[], Answer]) -> Answer:
+        """Work that leaves something behind for the others: done by one process of each machine before the rest."""
+        if self.count == 1:
+            return work()
+        ahead, done, mistake = local_rank() == 0, [], None
+        if ahead:
+            try:
+                done.append(work())
+            except UserError as error:
+                mistake = error
+        mistakes: list[UserError | None] = [None] * self.count
+        dist.all_gather_object(mistakes, mistake)  # all wait here
+        for mistake in filter(None, mistakes):
+            raise mistake
+        return done[0] if ahead else work()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Within this block all processes do the same, and norms are of all their rows."""
+        self.at_work = self.count > 1
+        try:
+            yield
+        finally:
+            self.at_work = False
+
+
+ALONE = Ranks()
+
+
+class Gather(torch.autograd.Function):
+    """Every process computes the same loss, and gradients of weights are averaged over processes in the end. A weight
+    of the network gets its gradient in parts, one from each process: they have to be `count` times as large."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, total: int, ranks: Ranks) -> Tensor:
+        ctx.ranks = ranks
+        return ranks._gather(rows, total)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return gradient[ctx.ranks.rows()] * ctx.ranks.count, None, None
+
+
+class Part(torch.autograd.Function):
+    """The counterpart of Gather."""
+
+    @staticmethod
+    def forward(ctx: Any, batch: Tensor, ranks: Ranks) -> Tensor:
+        ctx.ranks, ctx.total = ranks, len(batch)
+        return batch[ranks.rows()]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.ranks._gather(gradient, ctx.total) / ctx.ranks.count, None
+
+
+# ---- as torchrun tells
+
+
+def local_rank() -> int:
+    """The number of this process on its machine."""
+    return int(os.environ.get("LOCAL_RANK", 0))
+
+
+def restarts() -> int:
+    """How often torchrun has started this process again after one of them failed."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
+
+
+def connect() -> None:
+    """With nccl between GPUs and gloo between CPUs."""
+    cuda = torch.cuda.is_available() and dist.is_nccl_available()
+    store, number, count = next(rendezvous("env://", timeout=PATIENCE))
+    # torchrun keeps the addresses of processes that are gone: https://github.com/pytorch/pytorch/issues/135712
+    store = PrefixStore(f"start {restarts()}", store)
+    backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
+    dist.init_process_group(backend, store=store, rank=number, world_size=count, timeout=PATIENCE)
+
+
+@contextmanager
+def all_ranks() -> Iterator[Ranks]:
+    """The processes that torchrun started, connected within this block; or this one alone."""
+    if int(os.environ.get("WORLD_SIZE", 1)) == 1:
+        yield ALONE
+        return
+    connected = dist.is_initialized()  # by the caller
+    if not connected:
+        connect()
+    ranks = Ranks(dist.get_rank(), dist.get_world_size())
+    try:
+        yield ranks
+    except (dist.DistError, RuntimeError) as error:
+        if not lost(error):
+            raise
+        raise LostContact(
+            "another process of this run has ended, and this one cannot go on alone. The last checkpoint is kept: "
+            "give the same command again with --resume; `torchrun --max-restarts 3` does so by itself."
+        ) from error
+    finally:
+        if not connected:
+            dist.destroy_process_group()
+
+
+def lost(error: Exception) -> bool:
+    """Is it about the connection to another process?"""
+    signs = ("connection closed by peer", "connection reset by peer", "broken pipe", "timed out", "socket", "gloo")
+    return isinstance(error, dist.DistError) or any(sign in str(error).lower() for sign in signs)
