@@ -31,7 +31,7 @@ class Ranks:
     def __init__(self, number: int = 0, count: int = 1) -> None:
         self.number, self.count = number, count
         self.at_work = False  # are all of them in the same step? then norms may ask the others
-        self.sent = 0  # bytes to other processes, in a ring
+        self.sent = self.messages = 0  # bytes to other processes, were they in a ring, and how often
 
     @property
     def first(self) -> bool:
@@ -61,7 +61,7 @@ class Ranks:
             rows = torch.cat([rows, rows.new_zeros(longest - len(rows), *rows.shape[1:])])
         parts = rows.new_empty(self.count, *rows.shape)
         dist.all_gather(list(parts.unbind()), rows.contiguous())
-        self.sent += (self.count - 1) * rows.nbytes
+        self.sent, self.messages = self.sent + (self.count - 1) * rows.nbytes, self.messages + 1
         return parts.transpose(0, 1).flatten(0, 1)[:total]
 
     # ---- sums
@@ -70,7 +70,7 @@ class Ranks:
         """The sum over all processes, in place."""
         if self.count > 1:
             dist.all_reduce(values)
-            self.sent += 2 * (self.count - 1) * values.nbytes // self.count
+            self.sent, self.messages = self.sent + 2 * (self.count - 1) * values.nbytes // self.count, self.messages + 1
         return values
 
     def average_gradients(self, parameters: Iterable[Tensor]) -> None:
