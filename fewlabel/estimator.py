@@ -22,6 +22,7 @@ from .data.images import UNLABELLED, channels_first, numbered
 from .data.vectors import Vectors
 from .evaluate import CHUNK, calibrated, probabilities
 from .loop import due
+from .methods import parts_of
 from .networks import Classifier
 from .plan import Plan, check_recipe, choose_device, make_plan
 from .recipe import Recipe
@@ -42,7 +43,8 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     Parameters
     ----------
     method : name of a method, see `fewlabel methods`; `+icl` may follow any
-    settings : of the method's parts, such as {"icl.temperature": 0.5}
+    settings : of the method's parts, such as {"icl.temperature": 0.5}. Of vectors FixMatch's guesses are aligned to
+        classes of equal size, as no augmentation keeps them apart: {"fixmatch.align": False} where sizes differ much
     network : "cnn", "mlp" or "wrn-DEPTH-WIDTH"; by default what suits the data and the device. Vectors need "mlp"
     encoder : a torch module of your own that maps a batch to features. It gets pixels as float32 from 0 to 255
         (N, C, H, W), or vectors as they are: what it needs beforehand (a size, a normalisation) belongs into it
@@ -159,7 +161,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
             raise ValueError("warm_start needs the same classes as before.")
         images = self._images(rows, labels, tuple(str(name) for name in classes))
         dataset = Dataset("X", images, None, flip=images.channels == 3)
-        plan = make_plan(check_recipe(self._recipe()), dataset)
+        plan = make_plan(check_recipe(self._recipe(vectors=rows.ndim == 2)), dataset)
         self.classes_ = classes
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(plan.recipe.seed)  # of dropout in an encoder of the user's own
@@ -190,14 +192,15 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
 
     # ---- from arguments to data, plan and network
 
-    def _recipe(self) -> Recipe:
+    def _recipe(self, vectors: bool) -> Recipe:
+        usual = {"fixmatch.align": True} if vectors and "fixmatch" in parts_of(self.method) else {}
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = int(check_random_state(seed).randint(2**31 - 1))
         return Recipe(
             data="X",
             method=self.method,
-            settings=dict(self.settings or {}),
+            settings=usual | (self.settings or {}),
             network=self.network,
             batch=self.batch,
             mu=self.mu,

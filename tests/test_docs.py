@@ -1,6 +1,9 @@
 """Every Python block in README and docs runs; every file they link to exists."""
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,30 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     for address in re.findall(r"\]\(([^)#]+)", page.read_text()):
         if not address.startswith("http"):
             assert (page.parent / address).exists(), f"{page.name} links to {address}"
+
+
+def build(config: Path, site: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(site)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_docs_build_without_a_warning(tmp_path: Path) -> None:
+    done = build(ROOT / "mkdocs.yml", tmp_path / "site")
+    assert done.returncode == 0, done.stderr
+    assert {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"} <= {
+        page.name for page in (tmp_path / "site").iterdir()
+    }
+
+
+@pytest.mark.parametrize("link", ["[nowhere](nowhere.md)", "[nowhere](guide.md#nowhere)"])
+def test_a_link_that_leads_nowhere_stops_the_build(tmp_path: Path, link: str) -> None:
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    with open(tmp_path / "docs" / "index.md", "a") as page:
+        page.write(f"\n{link}\n")
+    done = build(tmp_path / "mkdocs.yml", tmp_path / "site")
+    assert done.returncode != 0
+    assert "nowhere" in done.stderr
 
 
 def test_readme_and_ci_give_the_same_test_command() -> None:

@@ -391,6 +391,21 @@ def test_history(steps: int, lines: int) -> None:
     assert all(np.isfinite(list(line["loss"].values())).all() and 0 <= line["kept"] <= 1 for line in history)
 
 
+@pytest.mark.parametrize("kind", ["vectors", "images"])
+def test_guesses_are_aligned_for_vectors_unless_told_otherwise(kind: str) -> None:
+    rows, _, y = blobs()
+    x: Array = rows if kind == "vectors" else pixels(len(rows), 1)
+    eager = {"fixmatch.threshold": 0.4}  # so that guesses count from the first step
+
+    def answers(**more: bool) -> Array:
+        settings = eager | {f"fixmatch.{name}": value for name, value in more.items()}
+        return model(8, settings=settings).fit(x, y).predict_proba(x)
+
+    usual, aligned, plain = answers(), answers(align=True), answers(align=False)
+    assert not np.array_equal(aligned, plain)
+    assert np.array_equal(usual, aligned if kind == "vectors" else plain)
+
+
 def test_random_state() -> None:
     X, _, few = blobs()  # noqa: N806
     before = torch.get_rng_state()
