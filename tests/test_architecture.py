@@ -16,7 +16,7 @@ LAYERS = [
     {"plan", "alarm", "evaluate", "checkpoint", "progress", "predict", "report", "training", "loop"},
     {"demo", "grid", "drift", "estimator", "export"},
     {"paper"},
-    {"cli", "__main__"},
+    {"cli", "options", "__main__"},
 ]
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 # Within the lowest layer: who may know whom.
