@@ -35,24 +35,17 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise unknown("command of `fewlabel paper`", words[1], PAPER)
             return run(f"paper {words[1]}", PAPER[words[1]], words[2:])
         return run(words[0], COMMANDS[words[0]], words[1:])
-    except LostContact as error:
-        print(f"fewlabel: {error}", file=sys.stderr)
-        return FAILED
     except UserError as error:
-        say_once(error)
-        return USAGE_ERROR
+        if not error.shared or os.environ.get("LOCAL_RANK", "0") == "0":
+            print(f"fewlabel: {error}", file=sys.stderr)
+        return FAILED if isinstance(error, LostContact) else USAGE_ERROR
     except KeyboardInterrupt as stop:  # also the loop's own, which says what was saved
-        say_once(str(stop) or "stopped.")
+        if os.environ.get("RANK", "0") == "0":
+            print(f"fewlabel: {str(stop) or 'stopped.'}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-
-
-def say_once(error: object) -> None:
-    """By one process of each machine: others of the same run have the same to say."""
-    if os.environ.get("LOCAL_RANK", "0") == "0":
-        print(f"fewlabel: {error}", file=sys.stderr)
 
 
 def overview() -> str:
@@ -129,7 +122,8 @@ def train(recipe: Recipe, resume: bool, overwrite: bool, words: Sequence[str]) -
     except Interrupted as stop:
         again = [word for word in words if word not in ("--resume", "--overwrite")]
         command = shlex.join(["fewlabel", "train", *again, "--resume"])
-        raise KeyboardInterrupt(f"{stop} Continue with: {command}") from stop
+        launcher = "torchrun as before, -m " if "TORCHELASTIC_RUN_ID" in os.environ else ""
+        raise KeyboardInterrupt(f"{stop} Continue with: {launcher}{command}") from stop
 
 
 def evaluate(

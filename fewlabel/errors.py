@@ -7,6 +7,8 @@ from difflib import get_close_matches
 class UserError(ValueError):
     """Shown without a traceback; the command line ends with exit code 2."""
 
+    shared = False  # do all processes of the run know of it? then one of them says it
+
 
 class LostContact(UserError):
     """Another process of the same run has ended."""

@@ -22,10 +22,10 @@ from .evaluate import calibrated, probabilities
 from .files import write_json
 from .methods import full_settings
 from .networks import Classifier
-from .plan import Plan, check_recipe, default_evaluations, fingerprint, make_plan
+from .plan import Plan, check_recipe, default_evaluations, fingerprint, make_plan, summary
 from .predict import write_predictions
 from .progress import Reporter
-from .ranks import ALONE, Ranks, all_ranks, local_rank, restarts
+from .ranks import ALONE, Ranks, all_ranks, launch, local_rank, restarts
 from .recipe import Recipe
 from .report import write_report
 from .training import Training
@@ -33,7 +33,6 @@ from .training import Training
 FLOOR = "supervised"  # the method that learns from the labels alone
 SAVE_SECONDS = 60  # a killed run loses at most about this much
 LOGS_PER_EVALUATION = 10
-ASK_EVERY = 16  # steps after which several processes ask each other whether one was told to stop
 
 
 class Interrupted(KeyboardInterrupt):
@@ -63,22 +62,25 @@ def train(
 
     Processes that torchrun started train the run together; the first of them judges, writes and speaks.
     """
-    recipe = check_recipe(recipe)
     with all_ranks() as ranks:
-        again = restarts() > 0  # then what this run has written itself is continued
-        return train_together(recipe, dataset, ranks, resume or again, overwrite and not again, quiet)
+        return train_together(recipe, dataset, ranks, resume, overwrite, quiet)
 
 
 def train_together(
     recipe: Recipe, dataset: Dataset | None, ranks: Ranks, resume: bool, overwrite: bool, quiet: bool
 ) -> Run:
+    recipe = ranks.first_says(lambda: check_recipe(recipe))
     directory = RunDirectory(recipe.directory)
+    (again,) = ranks.any(restarts() > 0)
+    if again and ranks.first_says(lambda: is_own(directory)):  # torchrun has started us again in the middle of it
+        resume, overwrite = True, False
     ranks.first_says(lambda: directory.refuse_occupied(resume=resume, overwrite=overwrite))
     data = dataset or ranks.first_before_others(lambda: load_for(recipe))
+    ranks.agree_on("images and labels", lambda: summary(data))
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
     reporter = Reporter(quiet or not ranks.first)
-    plan = for_ranks(make_plan(recipe, data), ranks)
+    plan = on_own_device(ranks.first_says(lambda: check_ranks(make_plan(recipe, data), ranks)), ranks)
     mark = fingerprint(data)
     saved = ranks.first_says(lambda: directory.open(recipe, mark, resume=resume))
     if saved:
@@ -117,20 +119,37 @@ def load_for(recipe: Recipe) -> Dataset:
     )
 
 
-def for_ranks(plan: Plan, ranks: Ranks) -> Plan:
-    """The plan with this process's device, where there are several; refuses what they cannot do together."""
+def is_own(directory: RunDirectory) -> bool:
+    """Was what lies there written by this very call of torchrun?"""
+    facts = directory.facts()
+    return facts is not None and launch() is not None and facts.get("launch") == launch()
+
+
+def check_ranks(plan: Plan, ranks: Ranks) -> Plan:
+    """The plan, unless it is one that several processes cannot carry out together."""
     if ranks.count == 1:
         return plan
-    if plan.recipe.batch < ranks.count:
-        raise UserError(f"{ranks.count} processes need at least as many labelled images a step: raise --batch.")
+    least = ranks.count if plan.recipe.share_norms else 2 * ranks.count
+    if plan.recipe.batch < least:
+        raise UserError(f"{ranks.count} processes need at least {least} labelled images a step: raise --batch.")
     if plan.recipe.compile:
         raise UserError("--compile is for one process: leave it out, or do without torchrun.")
     if plan.device.type == "mps":
         raise UserError("several processes cannot share the device mps: give --device cpu, or do without torchrun.")
-    if plan.device.type == "cuda":
-        torch.cuda.set_device(local_rank())
-        return replace(plan, device=torch.device("cuda", local_rank()))
+    if ":" in str(plan.device):
+        raise UserError(
+            f"--device {plan.device} is one device: give {plan.device.type}, and each process takes its own."
+        )
     return plan
+
+
+def on_own_device(plan: Plan, ranks: Ranks) -> Plan:
+    """The plan with the GPU of this process, where there are several."""
+    if ranks.count == 1 or plan.device.type != "cuda":
+        return plan
+    if local_rank() >= torch.cuda.device_count():
+        raise UserError(f"there are {torch.cuda.device_count()} GPUs: give torchrun no more processes per machine.")
+    return replace(plan, device=torch.device("cuda", local_rank()))
 
 
 def floor_of(plan: Plan, dataset: Dataset) -> Plan | None:
@@ -206,6 +225,7 @@ def write_start(directory: RunDirectory, plan: Plan, dataset: Dataset, data: str
         "device": device,
         "threads": threads,
         "processes": processes,
+        "launch": launch(),
         "versions": versions,
     }
     write_json(directory / "recipe.json", facts)
@@ -270,32 +290,32 @@ def fit(
             reporter.say(f"{title}: no whole checkpoint in {directory.path}, beginning anew.")
         reporter.start(title, directory.metrics, done, plan.steps, seconds)
     saved_at = time.monotonic()
-    with interruptible() as interrupted:
+    with interruptible(ranks) as interrupted:
         try:
             for index in range(done, plan.steps):
                 images = training.advance(index).images
                 done = index + 1
                 evaluate_now = due(index, plan.steps, plan.evaluations)
                 log_now = due(index, plan.steps, plan.evaluations * LOGS_PER_EVALUATION)
-                stopping = (ranks.count == 1 or index % ASK_EVERY == 0) and ranks.any(interrupted())
-                if log_now:
+                stopping, late = ranks.any(interrupted(), time.monotonic() - saved_at > SAVE_SECONDS)
+                save_now = evaluate_now or stopping or late
+                if log_now or save_now:
                     training.check(index, directory)
                 if ranks.first:
                     reporter.tick(images)
-                    save_now = evaluate_now or stopping or time.monotonic() - saved_at > SAVE_SECONDS
                     if log_now:
                         values = training.meter.read() | reporter.speed()
                         values |= training.evaluate() if evaluate_now else {}
                         reporter.line(done, values | warnings(done, values, reporter, plan, dataset))
                     if save_now:
-                        training.check(index, directory)
                         training.save(directory, done, reporter.seconds)
-                        saved_at = time.monotonic()
+                if save_now:
+                    saved_at = time.monotonic()
                 if stopping:
                     break
         finally:
             reporter.stop()
-        if ranks.any(interrupted()):  # the last thing that happened was a save
+        if any(ranks.any(interrupted())):  # the last thing that happened was a save
             raise Interrupted(f"stopped after step {done} of {plan.steps}; everything is saved.")
     return training, ranks.first_says(lambda: reporter.history)
 
@@ -320,21 +340,23 @@ def due(index: int, steps: int, times: int) -> bool:
 
 
 @contextmanager
-def interruptible() -> Iterator[Any]:
+def interruptible(ranks: Ranks = ALONE) -> Iterator[Any]:
     """Within this block the first Ctrl-C only sets a flag, so that the step at hand is finished and saved.
 
-    So does SIGTERM, by which torchrun and the schedulers of clusters ask a process to end.
+    Of several processes each may get any number of signals, also SIGTERM, by which torchrun asks them to end.
     """
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed.is_set
         return
 
-    def first(signum: int, frame: Any) -> None:
+    def press(signum: int, frame: Any) -> None:
         pressed.set()
-        signal.signal(signum, before[signum])
+        if ranks.count == 1:
+            signal.signal(signum, before[signum])
 
-    before: dict[int, Any] = {number: signal.signal(number, first) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = (signal.SIGINT,) if ranks.count == 1 else (signal.SIGINT, signal.SIGTERM)
+    before: dict[int, Any] = {number: signal.signal(number, press) for number in numbers}
     try:
         yield pressed.is_set
     finally:

@@ -8,6 +8,7 @@ The rows of process r of K are r, r + K, r + 2 K, ...: some of every kind of vie
 """
 
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -16,13 +17,11 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import PrefixStore  # type: ignore[attr-defined]
-from torch.distributed.rendezvous import rendezvous
 
 from .errors import LostContact, UserError
 
 Answer = TypeVar("Answer")
-PATIENCE = timedelta(hours=2)  # with a process that reads pictures or is judged; one that ends is noticed at once
+PATIENCE = timedelta(hours=2)  # with a process that reads pictures or judges
 
 
 class Ranks:
@@ -84,9 +83,11 @@ class Ranks:
 
     # ---- agreement
 
-    def any(self, wish: bool) -> bool:
-        """Does one of them wish it?"""
-        return wish if self.count == 1 else bool(self.total(torch.tensor([float(wish)])).item())
+    def any(self, *wishes: bool) -> tuple[bool, ...]:
+        """Of each wish: does one of them have it?"""
+        if self.count == 1:
+            return wishes
+        return tuple(self.total(torch.tensor([float(wish) for wish in wishes])).bool().tolist())
 
     def first_says(self, ask: Callable[[], Answer]) -> Answer:
         """What the first process answers, or the mistake it finds."""
@@ -100,7 +101,7 @@ class Ranks:
                 answer[1] = error
         dist.broadcast_object_list(answer)
         if answer[1] is not None:
-            raise answer[1]
+            raise shared(answer[1])
         return answer[0]
 
     def first_before_others(self, work: Callable[[], Answer]) -> Answer:
@@ -113,11 +114,20 @@ class Ranks:
                 done.append(work())
             except UserError as error:
                 mistake = error
-        mistakes: list[UserError | None] = [None] * self.count
-        dist.all_gather_object(mistakes, mistake)  # all wait here
-        for mistake in filter(None, mistakes):
-            raise mistake
+        for found in self._all(mistake):  # all wait here
+            if found is not None:
+                raise shared(found)
         return done[0] if ahead else work()
+
+    def agree_on(self, what: str, facts: Callable[[], str]) -> None:
+        """Refuse to go on where they differ."""
+        if self.count > 1 and len(set(self._all(facts()))) > 1:
+            raise shared(UserError(f"the processes of this run do not have the same {what}."))
+
+    def _all(self, mine: Any) -> list[Any]:
+        everything: list[Any] = [None] * self.count
+        dist.all_gather_object(everything, mine)
+        return everything
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -168,18 +178,14 @@ def local_rank() -> int:
 
 
 def restarts() -> int:
-    """How often torchrun has started this process again after one of them failed."""
+    """How often torchrun has started this process again after one of its machine failed."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
 
 
-def connect() -> None:
-    """With nccl between GPUs and gloo between CPUs."""
-    cuda = torch.cuda.is_available() and dist.is_nccl_available()
-    store, number, count = next(rendezvous("env://", timeout=PATIENCE))
-    # torchrun keeps the addresses of processes that are gone: https://github.com/pytorch/pytorch/issues/135712
-    store = PrefixStore(f"start {restarts()}", store)
-    backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
-    dist.init_process_group(backend, store=store, rank=number, world_size=count, timeout=PATIENCE)
+def launch() -> str | None:
+    """Names the call of torchrun that this process belongs to, however often it was started again."""
+    name = os.environ.get("TORCHELASTIC_RUN_ID")
+    return None if name is None else f"{name} {socket.gethostname()} {os.getppid()}"
 
 
 @contextmanager
@@ -191,22 +197,51 @@ def all_ranks() -> Iterator[Ranks]:
     connected = dist.is_initialized()  # by the caller
     if not connected:
         connect()
+    elif "gloo" not in dist.get_backend_config():
+        raise UserError('the processes must be connected by gloo as well: init_process_group("cpu:gloo,cuda:nccl").')
     ranks = Ranks(dist.get_rank(), dist.get_world_size())
     try:
         yield ranks
-    except (dist.DistError, RuntimeError) as error:
-        if not lost(error):
+    except RuntimeError as error:  # torch's own errors of distribution are such
+        if not is_lost(error):
             raise
         raise LostContact(
-            "another process of this run has ended, and this one cannot go on alone. The last checkpoint is kept: "
-            "give the same command again with --resume; `torchrun --max-restarts 3` does so by itself."
+            "another process of this run has ended or does not answer, and this one cannot go on alone "
+            f"({str(error).splitlines()[0]}). The last checkpoint is kept: give the same command again with --resume; "
+            "`torchrun --max-restarts 3` does so by itself."
         ) from error
     finally:
         if not connected:
             dist.destroy_process_group()
 
 
-def lost(error: Exception) -> bool:
+def connect() -> None:
+    """With nccl between GPUs and gloo between CPUs."""
+    # It has the group as default arguments: imported later, by an optimiser, it would keep the group's threads alive
+    # until the end, when they make Python abort.
+    import torch.distributed.nn.functional
+    from torch.distributed import PrefixStore  # type: ignore[attr-defined]
+    from torch.distributed.rendezvous import rendezvous
+
+    cuda = torch.cuda.is_available() and dist.is_nccl_available()
+    if cuda:
+        torch.cuda.set_device(local_rank() % torch.cuda.device_count())
+    store, number, count = next(rendezvous("env://", timeout=PATIENCE))
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        # which keeps the addresses of processes that are gone: https://github.com/pytorch/pytorch/issues/135712
+        store = PrefixStore(f"start {restarts()}", store)
+    backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
+    dist.init_process_group(backend, store=store, rank=number, world_size=count, timeout=PATIENCE)
+
+
+def is_lost(error: Exception) -> bool:
     """Is it about the connection to another process?"""
-    signs = ("connection closed by peer", "connection reset by peer", "broken pipe", "timed out", "socket", "gloo")
-    return isinstance(error, dist.DistError) or any(sign in str(error).lower() for sign in signs)
+    signs = ("connection closed by peer", "connection reset by peer", "broken pipe", "timed out waiting")
+    network = isinstance(error, (dist.DistNetworkError, dist.DistStoreError))
+    return network or any(sign in str(error).lower() for sign in signs)
+
+
+def shared(mistake: UserError) -> UserError:
+    """The mistake, marked as one that all processes know of."""
+    mistake.shared = True
+    return mistake

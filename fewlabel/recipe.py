@@ -59,7 +59,7 @@ class Recipe:
 
     out: Annotated[str | None, "run directory; default runs/DATA-METHOD-SEED", "Machine"] = None
     device: Annotated[str | None, "cpu, cuda or mps; default the best there is", "Machine"] = None
-    threads: Annotated[int | None, "CPU threads; default all cores", "Machine"] = None
+    threads: Annotated[int | None, "CPU threads; default all cores, or what OMP_NUM_THREADS says", "Machine"] = None
     precision: Annotated[
         Literal["float32", "bfloat16", "float16"] | None, "default bfloat16 on cuda, else float32", "Machine"
     ] = None
@@ -75,8 +75,8 @@ class Recipe:
 
     def differences(self, saved: dict[str, Any]) -> list[str]:
         """The settings, places aside, in which a saved recipe differs from this one."""
-        mine = self.to_dict()
-        return sorted(name for name in mine if name not in PLACES and mine[name] != saved.get(name))
+        mine, usual = self.to_dict(), Recipe().to_dict()  # which holds for what was not there when it was saved
+        return sorted(name for name in mine if name not in PLACES and mine[name] != saved.get(name, usual[name]))
 
     @property
     def directory(self) -> Path:

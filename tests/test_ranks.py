@@ -2,21 +2,25 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fewlabel import METHODS, Recipe, UserError, load
 from fewlabel.augment import VIEWS
 from fewlabel.checkpoint import read_checkpoint
-from fewlabel.loop import for_ranks
-from fewlabel.methods import TERMS
+from fewlabel.loop import check_ranks
+from fewlabel.methods import TERMS, parts_of
+from fewlabel.networks import share_norms
 from fewlabel.plan import make_plan
 from fewlabel.randomness import Draws
 from fewlabel.ranks import Ranks
@@ -26,30 +30,44 @@ from tests.commands import ENVIRONMENT, fewlabel, wait_for
 from tests.drawing import draws
 from tests.runs import assert_same_run, metrics
 
-STEPS = 96
-WORDS = ["train", "digits", "--labels-per-class", "2", "--steps", str(STEPS), "--evaluations", "6", "--no-floor"]
-WORDS += ["--batch", "9", "--out"]
-COMPARED = (*METHODS, "fixmatch+icl", "fixmatch+aug-contrast")
+STEPS = 48
+WORDS = [
+    "train",
+    "digits",
+    "--labels-per-class",
+    "2",
+    "--steps",
+    str(STEPS),
+    "--evaluations",
+    "6",
+    "--batch",
+    "9",
+    "--out",
+]
 
 
-def torchrun(*words: str | Path, cwd: Path, processes: int = 2, restarts: int = 0) -> "subprocess.Popen[str]":
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    launcher += ["--max-restarts", str(restarts)]
-    return subprocess.Popen(
-        [*launcher, *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=cwd,
-        # torch's launcher itself warns of things that are not ours
-        env={**ENVIRONMENT, "PYTHONWARNINGS": "default", "PYTHONPATH": str(Path(__file__).parent.parent)},
-        start_new_session=True,
-    )
+@contextmanager
+def torchrun(*words: str | Path, cwd: Path, restarts: int = 0) -> Iterator["subprocess.Popen[str]"]:
+    """A launcher with its processes, none of which is left behind."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["--max-restarts", str(restarts), *map(str, words)]
+    # torch's launcher itself warns of things that are not ours
+    environment = {**ENVIRONMENT, "PYTHONWARNINGS": "default", "PYTHONPATH": str(Path(__file__).parent.parent)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=environment
+    ) as launcher:
+        try:
+            yield launcher
+        finally:
+            if launcher.poll() is None:
+                for process in (*workers(launcher).values(), launcher.pid):
+                    os.kill(process, signal.SIGKILL)
 
 
-def finished(process: "subprocess.Popen[str]") -> tuple[str, str]:
-    output, errors = process.communicate(timeout=240)
-    assert process.returncode == 0, errors
+def finished(*words: str | Path, cwd: Path) -> tuple[str, str]:
+    with torchrun(*words, cwd=cwd) as launcher:
+        output, errors = launcher.communicate(timeout=240)
+    assert launcher.returncode == 0, errors
     return output, errors
 
 
@@ -69,15 +87,15 @@ def workers(launcher: "subprocess.Popen[str]") -> dict[int, int]:
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some steps of every method, on one process and on two."""
     place = tmp_path_factory.mktemp("compared")
-    finished(torchrun(together.__file__, place, *COMPARED, cwd=place))
-    together.main(str(place), *COMPARED)
+    finished(together.__file__, place, cwd=place)
+    together.main(str(place))
     return place
 
 
-@pytest.mark.parametrize("method", COMPARED)
-def test_two_processes_solve_the_same_problem(compared: Path, method: str) -> None:
+@pytest.mark.parametrize("case", together.CASES)
+def test_two_processes_solve_the_same_problem(compared: Path, case: str) -> None:
     """Losses, guesses, weights, averages, momentum and whatever the method remembers, after several steps."""
-    (alone, state), (shared, other) = (torch.load(compared / f"{method}-{count}.pt") for count in (1, 2))
+    (alone, state), (shared, other) = (torch.load(compared / f"{case}-{count}.pt") for count in (1, 2))
     for (terms, records, images), (terms2, records2, images2) in zip(alone, shared, strict=True):
         assert images == images2
         assert_close(terms, terms2)
@@ -96,7 +114,8 @@ def assert_close(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
 
 
 def test_every_method_and_term_is_compared() -> None:
-    assert {part for name in COMPARED for part in name.split("+")} == {*METHODS, *TERMS}
+    methods = [case["method"] for case in together.CASES.values()]
+    assert {part for method in methods for part in parts_of(method)} == {*METHODS, *TERMS}
 
 
 # ---- the command
@@ -105,97 +124,112 @@ def test_every_method_and_term_is_compared() -> None:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("undisturbed")
-    output, errors = finished(torchrun("-m", "fewlabel", *WORDS, "run", cwd=place))
+    output, errors = finished("-m", "fewlabel", *WORDS, "run", cwd=place)
     assert output.count("on 2 processes, each on cpu") == 1
-    assert output.count(f"step {STEPS}/{STEPS}") == 1
+    assert output.count(f"step {STEPS}/{STEPS}") == 2  # of the run and of its floor
     assert output.count("Report: ") == 1
     assert "Traceback" not in errors
     return place / "run"
 
 
-def test_the_run_of_two_processes(undisturbed: Path, tmp_path: Path) -> None:
+def test_the_run_of_two_processes(undisturbed: Path) -> None:
     facts = json.loads((undisturbed / "recipe.json").read_text())
     assert (facts["processes"], facts["steps"], facts["recipe"]["batch"]) == (2, STEPS, 9)
     lines = metrics(undisturbed)
-    assert [line["step"] for line in lines if "accuracy" in line] == [16, 32, 48, 64, 80, 96]
-    done = fewlabel(*WORDS, "run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    alone = metrics(tmp_path / "run")
-    assert lines[0]["loss"] == pytest.approx(alone[0]["loss"], rel=1e-4)
-    assert lines[-1]["accuracy"] == pytest.approx(alone[-1]["accuracy"], abs=0.1)
+    assert [line["step"] for line in lines if "accuracy" in line] == [8, 16, 24, 32, 40, 48]
+    assert lines[-1]["accuracy"] > 0.3  # of ten classes
 
 
-def interrupt(cwd: Path, rank: int | None, number: int, restarts: int = 0) -> tuple["subprocess.Popen[str]", str, str]:
-    """Train into cwd / "run"; after the second checkpoint send a signal to a rank, or to all and the launcher."""
-    launcher = torchrun("-m", "fewlabel", *WORDS, "run", cwd=cwd, restarts=restarts)
-    wait_for((cwd / "run" / "previous.ckpt").exists, launcher)
-    if rank is None:
-        os.killpg(launcher.pid, number)
-        for worker in workers(launcher).values():  # each is the leader of a session of its own
-            os.kill(worker, number)
-    else:
-        os.kill(workers(launcher)[rank], number)
-    output, errors = launcher.communicate(timeout=240)
-    return launcher, output, errors
+def interrupt(cwd: Path, rank: int | None, number: int, restarts: int = 0) -> tuple[int, str, str]:
+    """Train into cwd / "run"; after the second checkpoint send a signal to a rank, or to the launcher."""
+    with torchrun("-m", "fewlabel", *WORDS, "run", cwd=cwd, restarts=restarts) as launcher:
+        wait_for((cwd / "run" / "previous.ckpt").exists, launcher)
+        os.kill(launcher.pid if rank is None else workers(launcher)[rank], number)
+        output, errors = launcher.communicate(timeout=240)
+    return launcher.returncode, output, errors
 
 
 def test_resumed_by_as_many_processes_it_is_the_same_run(undisturbed: Path, tmp_path: Path) -> None:
     """Also after one of them was killed, which is said, and after which the checkpoint is whole."""
-    launcher, _, errors = interrupt(tmp_path, 1, signal.SIGKILL)
-    assert launcher.returncode != 0
+    code, _, errors = interrupt(tmp_path, 1, signal.SIGKILL)
+    assert code != 0
     assert "another process of this run has ended" in errors
     assert "--resume" in errors
     saved = read_checkpoint(tmp_path / "run" / "last.ckpt")
     assert saved is not None
     assert 0 < saved[1]["step"] < STEPS
-    output, _ = finished(torchrun("-m", "fewlabel", *WORDS, "run", "--resume", cwd=tmp_path))
+    shutil.copytree(tmp_path / "run", tmp_path / "other" / "run")
+    output, _ = finished("-m", "fewlabel", *WORDS, "run", "--resume", cwd=tmp_path)
     assert f"continuing after step {saved[1]['step']}" in output
     assert "bits may differ" not in output
     assert_same_run(undisturbed, tmp_path / "run")
 
+    done = fewlabel(*WORDS, "run", "--resume", cwd=tmp_path / "other")  # by another number of them
+    assert done.returncode == 0, done.stderr
+    assert "processes or versions; bits may differ" in done.stdout
+    lines, expected = metrics(tmp_path / "other" / "run"), metrics(undisturbed)
+    assert (len(lines), lines[0]) == (len(expected), expected[0])
 
-@pytest.mark.parametrize("rank", [0, 1])
+
+@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_torchrun_carries_on_by_itself(undisturbed: Path, tmp_path: Path, rank: int) -> None:
-    launcher, output, errors = interrupt(tmp_path, rank, signal.SIGKILL, restarts=3)
-    assert launcher.returncode == 0, errors
+    code, output, errors = interrupt(tmp_path, rank, signal.SIGKILL, restarts=3)
+    assert code == 0, errors
     assert output.count("continuing after step") == 1
     assert_same_run(undisturbed, tmp_path / "run")
 
 
-def test_told_to_stop_it_is_saved_and_another_number_of_processes_goes_on(undisturbed: Path, tmp_path: Path) -> None:
-    launcher, _, errors = interrupt(tmp_path, None, signal.SIGINT)
-    assert launcher.returncode != 0
-    assert errors.count("everything is saved") == 1
-    done = fewlabel(*WORDS, "run", "--resume", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "processes or versions; bits may differ" in done.stdout
-    assert len(metrics(tmp_path / "run")) == len(metrics(undisturbed))
-    assert metrics(tmp_path / "run")[0] == metrics(undisturbed)[0]
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_told_to_stop_it_is_saved(tmp_path: Path, number: int) -> None:
+    code, _, errors = interrupt(tmp_path, None, number)
+    assert code != 0
+    assert errors.count("everything is saved. Continue with: torchrun as before, -m fewlabel train digits") == 1
+    assert read_checkpoint(tmp_path / "run" / "last.ckpt") is not None
 
 
+@pytest.mark.slow
 def test_norms_of_each_process_alone(undisturbed: Path, tmp_path: Path) -> None:
-    finished(torchrun("-m", "fewlabel", *WORDS, "run", "--no-share-norms", cwd=tmp_path))
+    finished("-m", "fewlabel", *WORDS, "run", "--no-share-norms", "--no-floor", cwd=tmp_path)
     first, other = metrics(tmp_path / "run")[0]["loss"], metrics(undisturbed)[0]["loss"]
     assert first["labelled"] == pytest.approx(other["labelled"], rel=0.2)
     assert first != other
 
 
+@pytest.mark.slow
 def test_what_cannot_work_is_said_once(tmp_path: Path) -> None:
-    launcher = torchrun("-m", "fewlabel", *WORDS, "run", "--compile", cwd=tmp_path, processes=3)
-    _, errors = launcher.communicate(timeout=240)
+    with torchrun("-m", "fewlabel", *WORDS, "run", "--compile", cwd=tmp_path) as launcher:
+        _, errors = launcher.communicate(timeout=240)
     assert launcher.returncode != 0
     assert errors.count("--compile is for one process") == 1
     assert "another process of this run has ended" not in errors
     assert not (tmp_path / "run").exists()
 
 
+def test_a_run_of_others_is_not_continued_by_a_restart(undisturbed: Path) -> None:
+    """Refused at the first start, it is refused again when torchrun starts the processes once more."""
+    before = {path: path.stat().st_mtime_ns for path in undisturbed.iterdir()}
+    with torchrun("-m", "fewlabel", *WORDS, "run", cwd=undisturbed.parent, restarts=1) as launcher:
+        output, errors = launcher.communicate(timeout=240)
+    assert launcher.returncode != 0
+    assert errors.count("already holds a run") == 2
+    assert output == ""
+    assert before == {path: path.stat().st_mtime_ns for path in undisturbed.iterdir()}
+
+
 def test_what_several_processes_cannot_do() -> None:
     plan = make_plan(Recipe(labels_per_class=2, batch=4, device="cpu"), load("digits"))
-    assert for_ranks(plan, Ranks(3, 4)) == plan
-    with pytest.raises(UserError, match="5 processes need at least as many labelled images a step: raise --batch"):
-        for_ranks(plan, Ranks(0, 5))
-    with pytest.raises(UserError, match="cannot share the device mps"):
-        for_ranks(replace(plan, device=torch.device("mps")), Ranks(0, 2))
+    alone = replace(plan, recipe=replace(plan.recipe, share_norms=False))
+    assert check_ranks(plan, Ranks(3, 4)) == plan
+    assert check_ranks(alone, Ranks(0, 2)) == alone
+    for refused, count, message in (
+        (plan, 5, "5 processes need at least 5 labelled images a step: raise --batch"),
+        (alone, 3, "3 processes need at least 6 labelled images a step: raise --batch"),  # a norm needs two rows
+        (replace(plan, device=torch.device("mps")), 2, "cannot share the device mps"),
+        (replace(plan, device=torch.device("cuda:1")), 2, "--device cuda:1 is one device: give cuda"),
+    ):
+        with pytest.raises(UserError, match=message):
+            check_ranks(refused, Ranks(0, count))
 
 
 # ---- the parts
@@ -223,3 +257,26 @@ def test_views_of_a_part_are_those_of_the_whole(kind: str) -> None:
     rows = Ranks(1, 4).rows()
     part = VIEWS[kind](images[rows], Draws(torch.Generator().manual_seed(0), 23, rows))
     assert torch.equal(part, whole[rows])
+
+
+@pytest.mark.parametrize("shift", [0.0, 5.0])
+def test_shared_norms_in_half_precision(shift: float) -> None:
+    """As precise as torch's own, also where the mean is far from 0."""
+    draw = torch.Generator().manual_seed(0)
+    rows = torch.randn(64, 6, 5, 5, generator=draw) + shift
+    toward = torch.randn(64, 6, 5, 5, generator=draw)
+
+    def gradient(precision: torch.dtype, kind: str) -> Tensor:
+        layer = nn.BatchNorm2d(6)
+        if kind == "shared":
+            share_norms(layer, ranks := Ranks())
+            ranks.at_work = True
+        given = rows.to(precision).detach().requires_grad_()
+        (layer(given).float() * toward).sum().backward()
+        assert given.grad is not None
+        return given.grad.float()
+
+    exact = gradient(torch.float32, "torch")
+    assert torch.allclose(gradient(torch.float32, "shared"), exact, atol=1e-5)
+    errors = {kind: (gradient(torch.bfloat16, kind) - exact).norm() for kind in ("torch", "shared")}
+    assert errors["shared"] < 1.5 * errors["torch"]

@@ -79,10 +79,10 @@ class Shared(torch.autograd.Function):
         )
         by_variance, by_mean = ctx.ranks.total(torch.stack([of_weight, of_bias])) / count
         scale = (variance + ctx.epsilon).rsqrt()
-        slope = -weight * scale.square() * by_variance
-        shift = -weight * scale * by_mean - slope * mean
-        given.add_(wide(shift, rows).to(rows.dtype)).addcmul_(rows, wide(slope, rows).to(rows.dtype))
-        return given, of_weight, of_bias, None, None
+        slope, shift = weight * scale.square() * by_variance, weight * scale * by_mean
+        centred = rows - wide(mean, rows)  # as precise as the weights are
+        whole = given.to(weight.dtype).addcmul_(centred, wide(slope, rows), value=-1).sub_(wide(shift, rows))
+        return whole.to(gradient.dtype), of_weight, of_bias, None, None
 
 
 def wide(values: Tensor, rows: Tensor) -> Tensor:
