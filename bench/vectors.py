@@ -69,6 +69,7 @@ SIDES: dict[str, Callable[[int], Any]] = {
     "supervised": ours("supervised"),
     "pseudo-label": ours("pseudo-label"),
     "supervised+icl": ours("supervised+icl"),
+    "fixmatch": ours("fixmatch"),
     "fixmatch+icl": ours("fixmatch+icl"),
 }
 
