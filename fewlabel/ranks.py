@@ -122,7 +122,7 @@ class Ranks:
     def agree_on(self, what: str, facts: Callable[[], str]) -> None:
         """Refuse to go on where they differ."""
         if self.count > 1 and len(set(self._all(facts()))) > 1:
-            raise shared(UserError(f"the processes of this run do not have the same {what}."))
+            raise shared(UserError(f"the processes do not have the same {what}: give every machine the same files."))
 
     def _all(self, mine: Any) -> list[Any]:
         everything: list[Any] = [None] * self.count
