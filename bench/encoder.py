@@ -31,9 +31,12 @@ SEEDS = 5
 SIDES: dict[str, Callable[[int], Any]] = {
     "logistic regression (the labels alone)": lambda seed: make_pipeline(StandardScaler(), LogisticRegression()),
     "LabelSpreading": lambda seed: make_pipeline(StandardScaler(), LabelSpreading(kernel="knn", n_neighbors=7)),
+    "supervised": lambda seed: FewLabelClassifier("supervised", random_state=seed),
     "supervised+icl": lambda seed: FewLabelClassifier("supervised+icl", random_state=seed),
     "icl-ssl": lambda seed: FewLabelClassifier(random_state=seed),
-    "icl-ssl, aligned": lambda seed: FewLabelClassifier(settings={"fixmatch.align": True}, random_state=seed),
+    "icl-ssl, guesses not aligned": lambda seed: FewLabelClassifier(
+        settings={"fixmatch.align": False}, random_state=seed
+    ),
 }
 ALONE = ("logistic regression (the labels alone)",)
 

@@ -54,14 +54,14 @@ def run_grid(
     if jobs < 1:
         raise UserError(f"a grid needs at least one job, not {jobs}.")
     grid = {name_of(recipe): recipe for recipe in map(check_recipe, recipes)}
-    results = {name: result for name, recipe in grid.items() if (result := read_result(out, recipe))}
+    results = {name: result for name, recipe in grid.items() if (result := finished(out, recipe))}
     threads = max(1, joblib.cpu_count() // jobs) if scheduler is None else None
     with workers(jobs, scheduler) as (parallel, killed):
         for attempt in range(1, ATTEMPTS + 1):
             left = [replace(recipe, threads=threads) for name, recipe in grid.items() if name not in results]
             try:
                 for name, result in parallel(joblib.delayed(run_one)(recipe, out) for recipe in left):
-                    if read_result(out, grid[name]) is None:  # the worker may be on another machine, with other disks
+                    if read_result(out, grid[name]) != result:  # the worker may be on another machine, with other disks
                         write_result(out, grid[name], result)
                     results[name] = result
                     told(result)
@@ -124,14 +124,20 @@ def write_result(out: Path, recipe: Recipe, result: Result) -> None:
 
 
 def read_result(out: Path, recipe: Recipe) -> Result | None:
-    """The result that a run of this version left, or None where it left none or failed."""
+    """What a run of this version left, which may be its failure; None where it left nothing."""
     try:
         facts = json.loads(result_path(out, recipe).read_text())
     except FileNotFoundError:
         return None
     curve = tuple((step, accuracy) for step, accuracy in facts.get("curve", ()))
     result = Result(**facts | {"alarms": tuple(facts["alarms"]), "curve": curve})
-    return None if result.error or result.version != __version__ else result
+    return result if result.version == __version__ else None
+
+
+def finished(out: Path, recipe: Recipe) -> Result | None:
+    """The result of a run that is not to be run again."""
+    result = read_result(out, recipe)
+    return result if result and not result.error else None
 
 
 def result_path(out: Path, recipe: Recipe) -> Path:

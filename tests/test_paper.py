@@ -28,7 +28,7 @@ from fewlabel.grid import Result, name_of, result_path, write_result
 from fewlabel.paper.exhibits import EXHIBITS, SCALES, Augmentations, Timing, recipe
 from fewlabel.paper.figures import BLUE, FIGURES, ORANGE
 from fewlabel.paper.published import DATA_SETS, LABELS, PUBLISHED, SECONDS
-from fewlabel.paper.runs import estimate, recipes_of, run_exhibit, work_of
+from fewlabel.paper.runs import estimate, kept, origin, recipes_of, run_exhibit, work_of
 from fewlabel.paper.show import FORMATS, NOT_RUN, TABLES, Table, accuracy_table
 from fewlabel.plan import check_recipe, make_plan
 from fewlabel.training import Training
@@ -223,10 +223,10 @@ def test_a_grid_leaves_a_result_for_every_run(done: tuple[Path, list[Result]]) -
 
 def test_times_and_augmentations_are_kept(done: tuple[Path, list[Result]]) -> None:
     out, _ = done
-    times = json.loads((out / "table8-smoke.json").read_text())
+    times = kept("table8", "smoke", out)
     assert set(times) == set(SECONDS)
     assert all(row["training"] > row["inference"] > 0 for row in times.values())
-    facts = json.loads((out / "figure3-smoke.json").read_text())
+    facts = kept("figure3", "smoke", out)
     assert 0.5 < facts["plain"] <= 1  # 20 labels of each digit
     assert list(facts["changes"]) == ["horizontal-flip", "vertical-flip", "rotate", "crop", "shift"]
     assert all(error >= 0 for _, error in facts["changes"].values())
@@ -266,11 +266,11 @@ def test_a_failure_is_kept_and_stops_no_other_run(tmp_path: Path, monkeypatch: p
         ("fixmatch", "RuntimeError: no luck"),
         ("fixmatch+aug-contrast", None),
     }
-    kept = [json.loads(path.read_text()) for path in (tmp_path / "results").glob("fixmatch-*.json")]
-    assert [facts["error"] for facts in kept] == ["RuntimeError: no luck"] * 2
+    files = [json.loads(path.read_text()) for path in (tmp_path / "results").glob("fixmatch-*.json")]
+    assert [facts["error"] for facts in files] == ["RuntimeError: no luck"] * 2
     table, *_ = accuracy_table("table7", "smoke", tmp_path, None)
     assert "50.00 ± 0.00 (2 seeds)" in table.rows[0]
-    assert "±" not in table.rows[1][1]  # there is no accuracy of fixmatch
+    assert table.rows[1][1] == "2 failed"
 
     broken = False
     told.clear()
@@ -396,11 +396,45 @@ def test_a_result_of_another_scale_or_version_does_not_count(tmp_path: Path) -> 
     assert {cell for row in table.rows for cell in row[1:4]} == {NOT_RUN}
 
 
+def keep(out: Path, name: str, facts: Any, **changes: Any) -> None:
+    """What was measured for an exhibit without a grid, as `run_exhibit` leaves it."""
+    work = work_of(name, "smoke")
+    assert not isinstance(work, tuple)
+    (out / f"{name}-smoke.json").write_text(json.dumps({"origin": origin(work) | changes, "facts": facts}))
+
+
+def test_a_measurement_of_another_version_or_setting_does_not_count(tmp_path: Path) -> None:
+    keep(tmp_path, "figure3", "measured")
+    assert kept("figure3", "smoke", tmp_path) == "measured"
+    assert kept("figure3", "cpu", tmp_path) is None
+    for changes in ({"version": "0.0.1"}, {"work": {"data": "digits"}}):
+        keep(tmp_path, "figure3", "measured", **changes)
+        assert kept("figure3", "smoke", tmp_path) is None
+
+
+def test_failed_runs_are_told_from_those_not_run(tmp_path: Path) -> None:
+    """One of two FixMatch runs failed, both of ICL-SSL; the third method was not run."""
+    write_results(tmp_path, "table7", "smoke", lambda one: 0.5 if (one.method, one.seed) == ("fixmatch", 0) else None)
+    for one in map(check_recipe, recipes_of("table7", "smoke", root=None)):
+        if (one.method, one.seed) == ("fixmatch", 1) or one.method == "icl-ssl":
+            write_result(tmp_path, one, Result(one.to_dict(), error="MemoryError: too large\nby far"))
+    table, *_ = accuracy_table("table7", "smoke", tmp_path, None)
+    assert {row[0]: row[1] for row in table.rows} == {
+        "icl-ssl": "2 failed",
+        "fixmatch": "50.00 (1 seed, 1 failed)",
+        "fixmatch+aug-contrast": NOT_RUN,
+    }
+    assert table.notes == [
+        "digits: 1 run, mlp, batch 16, mu 1, 12 steps, 0.5 minutes each on average. "
+        "3 failed, one of them with: MemoryError: too large"
+    ]
+
+
 def test_a_table_of_times(tmp_path: Path) -> None:
     (table,) = TABLES["time_table"]("table8", "smoke", tmp_path, None)
     assert [row[1:4] for row in table.rows] == [[NOT_RUN] * 3] * 4
     ours = {method: {"training": 10.0 * (n + 1), "inference": 0.5} for n, method in enumerate(SECONDS)}
-    (tmp_path / "table8-smoke.json").write_text(json.dumps(ours))
+    keep(tmp_path, "table8", ours)
     (table,) = TABLES["time_table"]("table8", "smoke", tmp_path, None)
     assert len(table.head) == 7
     assert table.rows == [  # the second column of each is the time of training by that of FixMatch

@@ -4,17 +4,19 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from .. import __version__
 from ..data import Dataset, load
 from ..drift import measure
 from ..errors import UserError, unknown
 from ..evaluate import probabilities
 from ..files import write_json
-from ..grid import Result, read_result, run_grid
+from ..grid import Result, finished, run_grid
 from ..loop import steps_of
 from ..plan import check_recipe, make_plan
 from ..recipe import Recipe
@@ -70,7 +72,7 @@ def run_exhibit(
     elif kept(name, scale, out) is None:
         facts = time_methods(work, scale, root) if isinstance(work, Timing) else try_augmentations(work, root, jobs)
         out.mkdir(parents=True, exist_ok=True)
-        write_json(kept_path(name, scale, out), facts)
+        write_json(kept_path(name, scale, out), {"origin": origin(work), "facts": facts})
 
 
 def kept_path(name: str, scale: str, out: Path) -> Path:
@@ -78,9 +80,17 @@ def kept_path(name: str, scale: str, out: Path) -> Path:
 
 
 def kept(name: str, scale: str, out: Path) -> Any:
-    """What was measured for an exhibit that rests on no grid, or None."""
-    path = kept_path(name, scale, out)
-    return json.loads(path.read_text()) if path.exists() else None
+    """What this version measured for an exhibit that rests on no grid, or None."""
+    work, path = work_of(name, scale), kept_path(name, scale, out)
+    if isinstance(work, tuple) or not path.exists():
+        return None
+    content = json.loads(path.read_text())
+    return content["facts"] if content.get("origin") == origin(work) else None
+
+
+def origin(work: Timing | Augmentations) -> Any:
+    """What a measurement depends on, as a file holds it."""
+    return json.loads(json.dumps({"version": __version__, "work": asdict(work)}))
 
 
 # ---- the time a grid will take
@@ -90,7 +100,7 @@ def estimate(recipes: list[Recipe], out: Path, jobs: int) -> tuple[int, float]:
     """How many runs are left and how many seconds they will take, from a few steps of each kind."""
     kinds: dict[tuple[str, str], list[Recipe]] = {}
     for one in recipes:
-        if read_result(out, check_recipe(one)) is None:
+        if finished(out, check_recipe(one)) is None:
             kinds.setdefault((one.data, one.method), []).append(one)
     threads = torch.get_num_threads()
     torch.set_num_threads(max(1, threads // jobs))  # as many as each of them will have

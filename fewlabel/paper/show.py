@@ -58,11 +58,15 @@ def percent(results: Sequence[Result]) -> list[float]:
     return [100 * result.accuracy for result in results if result.accuracy is not None]
 
 
-def mean_and_spread(values: Sequence[float]) -> str:
-    """Mean, standard deviation and number of seeds."""
-    if len(values) == 1:
-        return f"{values[0]:.2f} (1 seed)"
-    return f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f} ({len(values)} seeds)"
+def mean_and_spread(results: Sequence[Result]) -> str:
+    """Mean, standard deviation and number of seeds; and how many runs failed."""
+    values = percent(results)
+    failed = f"{len(results) - len(values)} failed"
+    if not values:
+        return failed if results else NOT_RUN
+    behind = f" ({len(values)} {'seed' if len(values) == 1 else 'seeds'}{f', {failed}' * (len(values) < len(results))})"
+    spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.2f}{spread}{behind}"
 
 
 # ---- the tables
@@ -94,9 +98,8 @@ def accuracy_table(name: str, scale: str, out: Path, root: str | None) -> list[T
 
 def ours_of(found: Found, labels: int) -> Callable[[str], str]:
     def cell(method: str) -> str:
-        values = percent(of_method(found, method, labels))
         wanted = any((m, count) == (method, labels) for m, count, _ in found)
-        return mean_and_spread(values) if values else (NOT_RUN if wanted else "")
+        return mean_and_spread(of_method(found, method, labels)) if wanted else ""
 
     return cell
 
@@ -129,17 +132,22 @@ def difference(found: Found, grid: Grid, labels: int, method: str, other: str) -
 
 
 def note(grid: Grid, results: Sequence[Result]) -> str:
-    """How the runs of a grid were made."""
+    """How the runs of a grid were made, and why one of them failed."""
+    errors = [result.error for result in results if result.error]
+    results = [result for result in results if not result.error]
+    why = f" {len(errors)} failed, one of them with: {errors[0].splitlines()[0]}" if errors else ""
     if not results:
-        return f"{grid.data}: {NOT_RUN} yet."
+        return f"{grid.data}:{why or f' {NOT_RUN} yet.'}"
     steps = sorted({result.steps for result in results})
     length = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
     recipe = results[0].recipe
     alarmed = sum(bool(result.alarms) for result in results)
+    runs = f"{len(results)} {'run' if len(results) == 1 else 'runs'}"
     return (
-        f"{grid.data}: {len(results)} runs, {recipe['network']}, batch {recipe['batch']}, mu {recipe['mu']}, {length} "
+        f"{grid.data}: {runs}, {recipe['network']}, batch {recipe['batch']}, mu {recipe['mu']}, {length} "
         f"steps, {statistics.mean(result.seconds for result in results) / 60:.1f} minutes each on average"
         + (f"; in {alarmed} of them the collapse alarm was on at the end." if alarmed else ".")
+        + why
     )
 
 
