@@ -5,9 +5,10 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import safetensors.torch
 import torch
@@ -26,13 +27,25 @@ FILES |= {"model.json", "predictions.csv", "report.html", "floor"}  # with the a
 
 
 class RunDirectory:
-    """recipe.json, labels.csv, metrics.jsonl, last.ckpt and previous.ckpt, model.safetensors and model.json, ..."""
+    """recipe.json, labels.csv, metrics.jsonl, last.ckpt and previous.ckpt, model.safetensors and model.json, ...
+
+    Who opens it to train uses it in a `with` block: nobody else can open it in the meantime.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.metrics = path / "metrics.jsonl"
         self.report = path / "report.html"
         self.predictions = path / "predictions.csv"
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
@@ -74,9 +87,11 @@ class RunDirectory:
                 )
             if facts["data"] != data:
                 raise UserError(f"the images have changed since {self.path} was started: choose another --out.")
+            self._keep_others_out()
             return facts
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            self._keep_others_out()
             for entry in sorted(self.path.iterdir(), key=lambda entry: entry.name == "recipe.json"):  # recipe.json last
                 if ours(entry):
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
@@ -85,6 +100,22 @@ class RunDirectory:
                 f"cannot write the run directory {self.path} ({error.strerror}): choose another --out."
             ) from error
         return None
+
+    def _keep_others_out(self) -> None:
+        """Until `with` is left, or the process ends, however it ends."""
+        if sys.platform == "win32" or self._lock is not None:
+            return
+        import fcntl
+
+        self._lock = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(
+                f"another process is training in {self.path}: wait for it, or choose another --out."
+            ) from error
+        except OSError:
+            pass  # a disk without locks, of another machine perhaps
 
     # ---- the split; it is written before recipe.json, which makes a directory a run
 

@@ -63,14 +63,20 @@ def train(
     Processes that torchrun started train the run together; the first of them judges, writes and speaks.
     """
     with all_ranks() as ranks:
-        return train_together(recipe, dataset, ranks, resume, overwrite, quiet)
+        recipe = ranks.first_says(lambda: check_recipe(recipe))
+        with RunDirectory(recipe.directory) as directory:
+            return train_together(recipe, dataset, directory, ranks, resume, overwrite, quiet)
 
 
 def train_together(
-    recipe: Recipe, dataset: Dataset | None, ranks: Ranks, resume: bool, overwrite: bool, quiet: bool
+    recipe: Recipe,
+    dataset: Dataset | None,
+    directory: RunDirectory,
+    ranks: Ranks,
+    resume: bool,
+    overwrite: bool,
+    quiet: bool,
 ) -> Run:
-    recipe = ranks.first_says(lambda: check_recipe(recipe))
-    directory = RunDirectory(recipe.directory)
     (again,) = ranks.any(restarts() > 0)
     if again and ranks.first_says(lambda: is_own(directory)):  # torchrun has started us again in the middle of it
         resume, overwrite = True, False

@@ -155,6 +155,15 @@ def test_opening(tmp_path: Path) -> None:
         directory.open(recipe, "other data", resume=True)
 
 
+def test_it_is_open_to_one_at_a_time(tmp_path: Path) -> None:
+    with RunDirectory(tmp_path) as first, RunDirectory(tmp_path) as second:
+        first.open(Recipe(), "data", resume=False)
+        with pytest.raises(UserError, match="another process is training"):
+            second.open(Recipe(), "data", resume=False)
+    with RunDirectory(tmp_path) as third:
+        third.open(Recipe(), "data", resume=False)
+
+
 def test_overwriting_touches_only_what_a_run_writes(tmp_path: Path) -> None:
     recipe, path = Recipe(seed=1), tmp_path / "run"
     write_run(path, recipe)

@@ -59,6 +59,18 @@ def test_killed_and_resumed_is_the_same_run(undisturbed: Path, tmp_path: Path, p
     assert_same_run(undisturbed, run)
 
 
+def test_two_processes_do_not_train_in_one_directory(tmp_path: Path) -> None:
+    process = start(*WORDS, "run", cwd=tmp_path)
+    wait_for((tmp_path / "run/last.ckpt").exists, process)
+    process.send_signal(signal.SIGSTOP)
+    done = fewlabel(*WORDS, "run", "--overwrite", cwd=tmp_path)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert done.stderr == "fewlabel: another process is training in run: wait for it, or choose another --out.\n"
+    assert done.returncode == 2
+    assert (tmp_path / "run/last.ckpt").exists()
+
+
 def test_a_checkpoint_cut_off_half_way_falls_back_to_the_previous_one(undisturbed: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     process = start(*WORDS, run, cwd=tmp_path)
