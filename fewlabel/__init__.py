@@ -40,6 +40,10 @@ _HOME = {
 }
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import on first use, so that `fewlabel --help` need not wait for torch."""
     if name == "losses":

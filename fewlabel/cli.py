@@ -4,11 +4,13 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from . import __version__
 from .errors import LostContact, UserError, unknown
+from .files import make_folder
 from .options import described, help_of, of_recipe
 from .recipe import Recipe
 
@@ -96,13 +98,16 @@ def demo(
     out: Annotated[str | None, "run directory; default runs/demo-SEED, which is replaced"] = None,
     overwrite: Annotated[bool, "replace the run in --out"] = False,
 ) -> None:
-    """Train on 20 labels of scikit-learn's digits: a minute or two, offline."""
+    """Train on 20 labels of scikit-learn's digits: about a minute, offline."""
     from rich.console import Console
     from rich.table import Table
 
     from .demo import demo as run_demo
 
-    result = run_demo(seed, out, overwrite=overwrite)
+    try:
+        result = run_demo(seed, out, overwrite=overwrite)
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt("stopped; the next demo begins anew.") from stop
     table = Table("20 labels, 500 test images", "accuracy")
     table.add_row("the labels alone (same network)", f"{result.labels_alone:.1%}")
     table.add_row("scikit-learn's LabelSpreading", f"{result.label_spreading:.1%}")
@@ -124,6 +129,30 @@ def train(recipe: Recipe, resume: bool, overwrite: bool, words: Sequence[str]) -
         command = shlex.join(["fewlabel", "train", *again, "--resume"])
         launcher = "torchrun as before, -m " if "TORCHELASTIC_RUN_ID" in os.environ else ""
         raise KeyboardInterrupt(f"{stop} Continue with: {launcher}{command}") from stop
+
+
+def repeat(
+    run: Annotated[str, "directory of a run, finished or not"],
+    /,
+    *,
+    out: Annotated[str, "run directory of the new one"],
+    seed: Annotated[int | None, "another seed; default the same"] = None,
+    root: Annotated[str | None, "where the official files of a named data set lie; default as before"] = None,
+    device: Annotated[str | None, "cpu, cuda or mps; default as before"] = None,
+    threads: Annotated[int | None, "CPU threads; default as many as before"] = None,
+    resume: Annotated[bool, "continue the run in --out"] = False,
+    overwrite: Annotated[bool, "replace the run in --out"] = False,
+) -> None:
+    """Train again as a run was trained, from its recipe.json."""
+    from .checkpoint import RunDirectory
+    from .loop import repeated
+    from .loop import train as run_train
+
+    directory = RunDirectory(Path(run))
+    recipe = repeated(directory)
+    given = {"seed": seed, "root": root, "device": device, "threads": threads}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    run_train(replace(recipe, out=out, **changes), resume=resume, overwrite=overwrite)
 
 
 def evaluate(
@@ -204,8 +233,6 @@ def predict(
     if not 0 <= min_confidence <= 1:
         raise UserError(f"min-confidence lies between 0 and 1, not at {min_confidence:g}.")
     network, model = RunDirectory(Path(run)).read_model(choose_device(device))
-    if model["channels"] != 3:
-        raise UserError(f"the model in {run} was trained on single-channel arrays and cannot label picture files.")
     names, guesses, skipped = run_predict(network, Path(path), model["size"])
     confidence = guesses.max(1).values
     unsure = [i for i in confidence.argsort().tolist() if confidence[i] < min_confidence]
@@ -312,10 +339,9 @@ def drift(
     from .data import load
     from .drift import CONTROL, advice, measure, write_drifts
 
-    if Path(out).exists() and not Path(out).is_dir():
-        raise UserError(f"{out} is no folder: choose another --out.")
     dataset = load(data, root, labels=labels, test=test, size=size)
     chosen = [name.strip() for name in (only or "").split(",") if name.strip()]
+    make_folder(Path(out))
     plain, drifts = measure(
         dataset,
         labels_per_class=labels_per_class,
@@ -386,6 +412,7 @@ def paper_run(
         when = f"about {duration(seconds)}{' on this machine' if scheduler else ''}"
         print(f"{len(recipes)} runs, {len(recipes) - left} of them done. The others will take {when}.", flush=True)
 
+    make_folder(Path(out))
     failed = []
 
     def tell(result: Result) -> None:
@@ -432,7 +459,7 @@ def paper_show(
         print(FORMATS[format](TABLES[exhibit.drawn](name, scale, Path(out), root)))
         return
     figure = FIGURES[exhibit.drawn](name, scale, Path(out), root)
-    Path(out).mkdir(parents=True, exist_ok=True)
+    make_folder(Path(out))
     for kind in ("png", "svg"):
         path = Path(out) / f"{name}-{scale}.{kind}"
         figure.savefig(path, dpi=150)
@@ -443,6 +470,7 @@ PAPER: dict[str, Callable[..., Any]] = {"list": paper_list, "run": paper_run, "s
 COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo,
     "train": train,
+    "repeat": repeat,
     "predict": predict,
     "evaluate": evaluate,
     "export": export,

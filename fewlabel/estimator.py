@@ -193,14 +193,18 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     # ---- from arguments to data, plan and network
 
     def _recipe(self, vectors: bool) -> Recipe:
-        usual = {"fixmatch.align": True} if vectors and "fixmatch" in parts_of(self.method) else {}
+        settings = dict(self.settings or {})
+        for part, kind in parts_of(self.method).items() if vectors else ():
+            for name, value in kind.for_vectors.items():
+                if name not in settings:
+                    settings.setdefault(f"{part}.{name}", value)
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = int(check_random_state(seed).randint(2**31 - 1))
         return Recipe(
             data="X",
             method=self.method,
-            settings=usual | (self.settings or {}),
+            settings=settings,
             network=self.network,
             batch=self.batch,
             mu=self.mu,
@@ -231,6 +235,8 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     def _rows(self, X: Any, fitting: bool) -> Tensor:  # noqa: N803
         """uint8 (N, C, H, W) of images, float32 (N, D) of vectors; as `fit` had them."""
         if pictures := as_pictures(X):
+            if self.size is not None and self.size < 1:
+                raise ValueError(f"size must be at least 1, not {self.size}.")
             if fitting:
                 self.size_, self.white_ = self.size or default_size(pictures), None
             if self.size_ is None:

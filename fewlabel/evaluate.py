@@ -7,6 +7,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
+from .augment.colour import grey
 from .networks import Classifier, set_norm_momentum
 from .terminal import with_progress
 
@@ -19,13 +20,15 @@ def probabilities(network: Classifier, pixels: Tensor, positions: Tensor | None 
     """Class probabilities (N, classes) on the CPU, whatever mode the network is in.
 
     Of all images, or of those at `positions`; some at a time, so that a memory-mapped set is never loaded as a whole.
-    With a `title` a bar shows how far it is.
+    With a `title` a bar shows how far it is. Coloured pictures are made grey for a network that knows only such.
     """
     training, device = network.training, network.mean.device
     network.eval()
     parts = (torch.arange(len(pixels)) if positions is None else positions).split(CHUNK)
     shown = with_progress(parts, len(parts), title) if title else parts
-    rows = [network.probabilities(pixels[part].to(device)).cpu() for part in shown]
+    made_grey = pixels.ndim == 4 and pixels.shape[1] > network.mean.shape[1]
+    some = (pixels[part].to(device) for part in shown)
+    rows = [network.probabilities(grey(part) if made_grey else part).cpu() for part in some]
     network.train(training)
     return torch.cat(rows)
 

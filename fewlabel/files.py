@@ -26,12 +26,20 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise not_saved(path, error) from error
 
 
+def make_folder(path: Path) -> None:
+    """Before work that is to be written there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write into {path} ({error.strerror}): choose another --out.") from error
+
+
 def not_saved(path: Path, error: OSError) -> UserError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     advice = "free some space" if full else "check the folder"
     return UserError(
         f"could not save {path} ({error.strerror}): {advice}, "
-        "then give the command again, with --resume to continue a run."
+        "then give the command again (`fewlabel train` goes on with --resume)."
     )
 
 

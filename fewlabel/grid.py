@@ -101,7 +101,7 @@ def run_one(recipe: Recipe, out: Path) -> tuple[str, Result]:
     name = name_of(recipe)
     directory = RunDirectory(out / "runs" / name)
     try:
-        run = train(replace(recipe, out=str(directory.path)), resume=True, quiet=True)
+        run = train(replace(recipe, out=str(directory.path), predictions=False), resume=True, quiet=True)
         last = run.history[-1]
         result = Result(
             recipe.to_dict(),

@@ -240,6 +240,8 @@ def write_start(directory: RunDirectory, plan: Plan, dataset: Dataset, data: str
 def saved_plan(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Dataset) -> Plan:
     """The plan of a run that is continued: whatever was decided then stays so."""
     positions = {name: i for i, name in enumerate(dataset.train.names)}
+    if strange := [name for name in names if name not in positions]:
+        raise UserError(f"labels.csv of the run names {strange[0]}, which is no training image: it has been changed.")
     return replace(
         plan,
         labelled=torch.tensor([positions[name] for name in names]),
@@ -249,6 +251,21 @@ def saved_plan(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Dat
         without=frozenset(saved["without"]),
         learning_rate=saved["learning_rate"],
         precision=getattr(torch, saved["precision"]),
+    )
+
+
+def repeated(directory: RunDirectory) -> Recipe:
+    """The recipe of a run, with what was left open in it as it was decided then."""
+    facts = directory.facts()
+    if facts is None:
+        raise UserError(f"{directory.path} holds no run: give the directory of one.")
+    without = set(facts["without"])
+    decided = ("steps", "evaluations", "network", "learning_rate", "precision", "threads")
+    return Recipe(
+        **facts["recipe"]
+        | {name: facts[name] for name in decided}
+        | {"minutes": None, "images": None, "flip": "horizontal-flip" not in without}
+        | {"without": ",".join(sorted(without - {"horizontal-flip"})), "download": False}
     )
 
 
@@ -397,10 +414,10 @@ def finish(
     hidden = torch.ones(len(train), dtype=torch.bool)
     hidden[plan.labelled] = False
     positions = hidden.nonzero().flatten()
-    if not dataset.own:  # nobody needs the labels of a benchmark: some are enough for the report
+    if not plan.recipe.predictions:  # some are enough for the report
         positions = positions[:: -(-len(positions) // 2000) or 1]
     guesses = probabilities(network, train.pixels, positions, title="Labelling")
-    if dataset.own:
+    if plan.recipe.predictions:
         names = [train.names[i] for i in positions]
         write_predictions(directory.predictions, names, guesses, train.classes, train.skipped)
     test_guess = None if dataset.test is None else probabilities(network, dataset.test.pixels).argmax(1)
@@ -410,6 +427,6 @@ def finish(
     if final is not None:
         beside = "" if final_floor is None else f" (on the labels alone: {final_floor:.2%})"
         reporter.say(f"Test accuracy: {final:.2%}{beside}")
-    if dataset.own:
+    if plan.recipe.predictions:
         reporter.say(f"Predictions: {directory.predictions}")
     reporter.say(f"Report: {directory.report}")

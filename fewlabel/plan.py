@@ -4,8 +4,10 @@ import hashlib
 import math
 import zlib
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -21,6 +23,11 @@ from .recipe import Recipe
 
 # Which got short runs on MNIST to an accuracy soonest; the paper's 0.03 is for 300,000 steps.
 DEFAULT_RATES = {"cnn": 0.2}  # others 0.06
+KINDS: dict[Any, tuple[str, type]] = {
+    bool: ("true or false", bool),
+    int: ("a whole number", Integral),
+    float: ("a number", Real),
+}
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,7 @@ def changes_named(text: str) -> list[str]:
 
 def check_recipe(recipe: Recipe) -> Recipe:
     """Refuse what cannot work with any data; gives the recipe with all settings of the method and with full paths."""
+    check_kinds(recipe)
     if sum(length is not None for length in (recipe.steps, recipe.images, recipe.minutes)) > 1:
         raise UserError("give one of --steps, --images and --minutes.")
     least = {
@@ -131,6 +139,20 @@ def check_recipe(recipe: Recipe) -> Recipe:
         if path and path not in NAMED and Path(path).exists()
     }
     return replace(recipe, settings=full_settings(recipe.method, recipe.settings), **full)
+
+
+def check_kinds(recipe: Recipe) -> None:
+    """Refuse text for a number and the like, which Python lets pass."""
+    for name, hint in get_type_hints(Recipe).items():
+        value, kinds = getattr(recipe, name), get_args(hint) or (hint,)
+        if value is None and NoneType in kinds:
+            continue
+        if get_origin(kinds[0]) is Literal and value not in get_args(kinds[0]):
+            raise unknown(name, str(value), get_args(kinds[0]))
+        if kinds[0] in KINDS:
+            words, kind = KINDS[kinds[0]]
+            if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+                raise UserError(f"{name.replace('_', '-')} must be {words}, not {value!r}.")
 
 
 def class_counts(images: Images) -> list[int]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-PLACES = ("out", "root", "download", "device", "threads")  # where and with what a run happens, not what it computes
+# Where and with what a run happens and what it leaves behind, not what it computes.
+PLACES = ("out", "root", "download", "device", "threads", "predictions")
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,9 @@ class Recipe:
     size: Annotated[
         int | None, "side of the pictures of a folder; default 32 where they are small, else 64", "Data"
     ] = None
-    flip: Annotated[bool | None, "is a mirrored picture the same thing? default yes, but no for digits", "Data"] = None
+    flip: Annotated[
+        bool | None, "is a mirrored picture the same thing? default yes, but no for digits and greys", "Data"
+    ] = None
     without: Annotated[
         str, "changes that no view may make, such as rotate,hue; `fewlabel drift` tells which", "Data"
     ] = ""
@@ -58,6 +61,9 @@ class Recipe:
     seed: Annotated[int, "of everything random: split, weights, batches, views", "Training"] = 0
 
     out: Annotated[str | None, "run directory; default runs/DATA-METHOD-SEED", "Machine"] = None
+    predictions: Annotated[bool, "label every unlabelled training picture at the end: predictions.csv", "Machine"] = (
+        True
+    )
     device: Annotated[str | None, "cpu, cuda or mps; default the best there is", "Machine"] = None
     threads: Annotated[int | None, "CPU threads; default all cores, or what OMP_NUM_THREADS says", "Machine"] = None
     precision: Annotated[

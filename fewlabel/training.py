@@ -39,7 +39,7 @@ class Training:
         """With an `encoder` of the user's own, which gets the pixels or vectors as they are, in float32."""
         recipe = plan.recipe
         self.plan, self.train, self.test, self.ranks = plan, dataset.train, dataset.test, ranks
-        self.hidden_labels = dataset.train.labels.clone()  # to judge guesses by, never to learn from
+        self.hidden_labels = dataset.train.labels.to(plan.device, copy=True)  # to judge guesses by, never to learn from
         self.hidden_labels[plan.labelled] = UNLABELLED
         method = make_method(recipe.method, **recipe.settings)
         self.batches = Batches(
@@ -126,7 +126,7 @@ class Training:
         self.scaler.step(self.optimiser)
         self.scaler.update()
         self.ema.update(index)
-        truth = self.hidden_labels[step.unlabelled_index].to(plan.device)
+        truth = self.hidden_labels[step.unlabelled_index]
         taken = Taken(terms, step.records, truth, step.images_seen, step.passes)
         self.meter.add(taken.terms, taken.records, taken.truth)
         return taken

@@ -33,6 +33,12 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
             assert (page.parent / address).exists(), f"{page.name} links to {address}"
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_in_the_docs(name: str) -> None:
+    assert f"\n| `{name}` | " in (ROOT / "docs/methods.md").read_text()
+    assert f"`{name}`" in (ROOT / "README.md").read_text()
+
+
 def build(config: Path, site: Path) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(site)]
     return subprocess.run(command, capture_output=True, text=True)

@@ -17,6 +17,7 @@ import torch
 
 from fewlabel import Recipe, Run, UserError, load, train
 from fewlabel.checkpoint import read_checkpoint
+from fewlabel.cli import main
 from fewlabel.data import Dataset, Images
 from fewlabel.loop import Interrupted, due
 from fewlabel.training import Training
@@ -109,7 +110,7 @@ def test_the_report_and_model_of_the_run(undisturbed: Path) -> None:
     assert (undisturbed / "report.html").stat().st_size > 50_000
     assert json.loads((undisturbed / "model.json").read_text())["network"] == "wrn-10-1"
     assert (undisturbed / "labels.csv").read_text().count("\n") == 21
-    assert not (undisturbed / "predictions.csv").exists()  # nobody needs the labels of a benchmark
+    assert (undisturbed / "predictions.csv").read_text().count("\n") == 1 + 1297 - 20
     assert len(metrics(undisturbed)) == 40
     assert sum("accuracy" in line for line in metrics(undisturbed)) == 4
 
@@ -137,11 +138,17 @@ def test_same_recipe_same_bits_other_seed_other_run(digits: Dataset, tmp_path: P
     assert contents[0] != contents[2]
 
 
-def test_a_saved_recipe_repeats_the_run(digits: Dataset, tmp_path: Path) -> None:
-    first = train(tiny(tmp_path / "a", settings={"icl.weight": 0.25}), digits, quiet=True)
-    saved = json.loads((tmp_path / "a" / "recipe.json").read_text())["recipe"]
-    again = train(replace(Recipe(**saved), out=str(tmp_path / "b")), quiet=True)
-    assert_same_weights(first, again)
+def test_a_run_can_be_repeated(digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the bit, also where settings were left open then that would now be decided otherwise."""
+    length = {"steps": None, "images": 5000, "network": None, "evaluations": None, "without": "rotate"}
+    first = train(tiny(tmp_path / "a", settings={"icl.weight": 0.25}, **length), digits, quiet=True)
+    monkeypatch.setattr("fewlabel.plan.default_network", lambda *_: "mlp")
+    assert main(["repeat", str(tmp_path / "a"), "--out", str(tmp_path / "b")]) == 0
+    assert (tmp_path / "b/model.safetensors").read_bytes() == (first.directory / "model.safetensors").read_bytes()
+    assert metrics(tmp_path / "b") == metrics(first.directory)
+    assert main(["repeat", str(tmp_path / "a"), "--out", str(tmp_path / "c"), "--seed", "1"]) == 0
+    assert metrics(tmp_path / "c") != metrics(first.directory)
+    assert main(["repeat", str(tmp_path), "--out", str(tmp_path / "d")]) == 2
 
 
 def test_run(digits: Dataset, tmp_path: Path) -> None:
@@ -368,7 +375,7 @@ def test_disk_full(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "could not save" in done.stderr
-    assert "free some space, then give the command again, with --resume" in done.stderr
+    assert "free some space, then give the command again (`fewlabel train` goes on with --resume)" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list((tmp_path / "run").glob(".*partial"))
 

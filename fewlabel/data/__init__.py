@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import UserError, unknown
-from .decode import CHANNELS
 from .download import download as fetch
 from .folder import read_folder, read_labelled
 from .images import UNLABELLED, Dataset, Images
@@ -46,6 +45,8 @@ def load(
         return read_folder(path, labels=labels, test=test, size=size)
     if path.exists():
         raise UserError(f"{path} is neither a folder of pictures nor an .npz file.")
+    if path.suffix or len(path.parts) > 1 or name.endswith("/"):
+        raise UserError(f"there is no folder or .npz file {name}.")
     raise unknown("data set or folder", name, NAMED)
 
 
@@ -60,8 +61,6 @@ def load_test(
 ) -> Images:
     """Images to judge a model by, which fit its classes and picture size."""
     if Path(data).is_dir() and str(data) not in NAMED:
-        if channels != CHANNELS:
-            raise UserError("this model was trained on single-channel arrays and cannot judge picture files.")
         return read_labelled(Path(data), classes, size, labels)
     test = load(data, root, labels=labels).test
     if test is None:

@@ -33,7 +33,7 @@ def read_folder(
     held_out = None
     if test is not None:
         held_out = read_labelled(Path(test), classes, size)
-    return Dataset(folder.resolve().name, train, held_out, flip=True, own=True)
+    return Dataset(folder.resolve().name, train, held_out, flip=True)
 
 
 def read_labelled(folder: Path, classes: Sequence[str], size: int, labels: str | Path | None = None) -> Images:

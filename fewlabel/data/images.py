@@ -46,7 +46,6 @@ class Dataset:
     train: Images
     test: Images | None
     flip: bool  # is the mirror image of a picture still the same thing? never for digits
-    own: bool = False  # the user's own pictures, whose labels are wanted; not a benchmark
 
 
 def channels_first(array: np.ndarray) -> np.ndarray | None:

@@ -44,7 +44,9 @@ def read_npz(path: Path) -> Dataset:
             source = f"{status.st_size} {status.st_mtime_ns}"
         return Images(torch.from_numpy(pixels), number, classes, numbered(part, len(y)), source=source)
 
-    return Dataset(path.stem, images("train"), images("test") if "test" in parts else None, flip=True, own=True)
+    train = images("train")
+    colour = train.channels > 1  # pictures of one channel may be digits or letters, which have no mirror images
+    return Dataset(path.stem, train, images("test") if "test" in parts else None, flip=colour)
 
 
 def mapped(path: Path, content: np.lib.npyio.NpzFile, name: str) -> np.ndarray:

@@ -69,7 +69,7 @@ TERMS: dict[str, type[Term]] = {
 }
 ALIASES = {"icl-ssl": "fixmatch+icl"}
 MORE_THAN_0 = {"temperature", "beta", "queue"}  # settings, of whatever method
-AT_MOST_1 = {"momentum", "smoothing"}
+AT_MOST_1 = {"momentum", "smoothing", "threshold", "like"}
 
 
 def parts_of(name: str) -> dict[str, type[Method]]:
@@ -142,6 +142,8 @@ def chosen_settings(name: str, settings: dict[str, Any]) -> dict[str, dict[str, 
         if len(owners) > 1:
             raise UserError(f"setting '{key}' of {name} is ambiguous: write {' or '.join(owners)}.")
         part, setting = valid[owners[0]]
+        if setting in chosen[part]:
+            raise UserError(f"setting {owners[0]} of {name} is given twice.")
         chosen[part][setting] = check(owners[0], value, settings_of(parts[part])[setting])
     return chosen
 
@@ -152,5 +154,5 @@ def make_method(name: str, **settings: Any) -> Method:
     The part may be left out where only one has a setting of that name: `make_method("fixmatch", threshold=0.9)`.
     """
     chosen = chosen_settings(name, settings)
-    made = {part: kind(**chosen[part]) for part, kind in parts_of(name).items()}
-    return next(iter(made.values())) if len(made) == 1 else Combine(**made)
+    made = [kind(**chosen[part]) for part, kind in parts_of(name).items()]
+    return made[0] if len(made) == 1 else Combine(*made)

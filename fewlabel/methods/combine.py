@@ -8,13 +8,14 @@ from .method import Method, Outputs, Problem, Step
 class Combine(Method):
     """Merges what its parts look at and what they ask for; a view that two parts share is computed once."""
 
-    def __init__(self, **parts: Method) -> None:
+    def __init__(self, *parts: Method) -> None:
         super().__init__()
-        self.parts = nn.ModuleDict(parts)
-        made = list(parts.values())
-        self.uses_embedding = any(part.uses_embedding for part in made)  # type: ignore[misc]
-        self.labelled_among_unlabelled = all(part.labelled_among_unlabelled for part in made)  # type: ignore[misc]
-        self.targets = [f"{name}.{key}" for name, part in parts.items() for key in part.targets]  # type: ignore[misc]
+        named = {type(part).__name__.lower(): part for part in parts}
+        assert len(named) == len(parts), "a method can be a part once only"
+        self.parts = nn.ModuleDict(named)
+        self.uses_embedding = any(part.uses_embedding for part in parts)  # type: ignore[misc]
+        self.labelled_among_unlabelled = all(part.labelled_among_unlabelled for part in parts)  # type: ignore[misc]
+        self.targets = [f"{name}.{key}" for name, part in named.items() for key in part.targets]  # type: ignore[misc]
 
     def build(self, problem: Problem) -> None:
         for part in self._parts().values():

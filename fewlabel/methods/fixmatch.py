@@ -14,6 +14,7 @@ class FixMatch(Method):
 
     paper = "https://arxiv.org/abs/2001.07685"
     targets = ("weak",)
+    for_vectors = {"align": True}  # noqa: RUF012
     mean_prediction: Tensor
 
     def __init__(

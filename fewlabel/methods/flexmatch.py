@@ -38,7 +38,7 @@ class FlexMatch(Method):
         kept = confidence >= self.class_thresholds()[guess]
         step.record(pseudo_labels=guess, kept=kept)
         sure = confidence >= self.threshold
-        self.latest[step.unlabelled_index.to(guess.device)[sure]] = guess[sure]
+        self.latest[step.unlabelled_index[sure]] = guess[sure]
         return {
             "labelled": cross_entropy(out["labelled"].logits, step.labels),
             "unlabelled": self.weight * masked_cross_entropy(out["strong"].logits, guess, kept),

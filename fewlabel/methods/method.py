@@ -51,14 +51,14 @@ class Step:
         ranks: Ranks = ALONE,
     ) -> None:
         self.index, self.steps = index, steps
-        self.labelled_index = batches.labelled_index(index)
-        self.unlabelled_index = batches.unlabelled_index(index)
         self.records: dict[str, Tensor] = {}
         self.images_seen = self.passes = 0  # through the network, in this step
         self._seed, self._without, self._images, self._batches = seed, without, images, batches
         self._network, self._teacher, self._precision, self._ranks = network, teacher, precision, ranks
         self._device = network.mean.device
-        self.labels = images.labels[self.labelled_index].to(self._device)
+        self._rows = {"labelled": batches.labelled_index(index), "unlabelled": batches.unlabelled_index(index)}
+        self.labelled_index, self.unlabelled_index = (rows.to(self._device) for rows in self._rows.values())
+        self.labels = images.labels[self._rows["labelled"]].to(self._device)
         self._views: dict[tuple[str, int, str], Tensor] = {}
         self._fetched: dict[str, Tensor] = {}
 
@@ -176,9 +176,9 @@ class Step:
     def _index(self, of: str) -> Tensor:
         """Which images a batch holds."""
         assert of in ("labelled", "unlabelled", "second"), f"there is no batch '{of}': labelled, unlabelled or second"
-        if of == "second":
-            return self._batches.unlabelled_index(self.index, source=of)
-        return self.labelled_index if of == "labelled" else self.unlabelled_index
+        if of not in self._rows:
+            self._rows[of] = self._batches.unlabelled_index(self.index, source=of)
+        return self._rows[of]
 
 
 class Method(nn.Module):
@@ -192,6 +192,7 @@ class Method(nn.Module):
     uses_embedding: ClassVar[bool] = False  # does it read `out[...].embedding`?
     targets: ClassVar[Collection[str]] = ()  # the inputs that only say what others shall learn: they need no gradient
     labelled_among_unlabelled: ClassVar[bool] = True  # do unlabelled batches hold the labelled images too?
+    for_vectors: ClassVar[Mapping[str, object]] = {}  # settings that suit rows of numbers better than the defaults
 
     def build(self, problem: Problem) -> None:
         """Once, before any state is loaded: make heads and buffers whose sizes the data decides."""

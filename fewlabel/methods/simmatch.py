@@ -71,8 +71,7 @@ class SimMatch(Method):
 
     def remember(self, step: Step, z: Tensor) -> None:
         """Move the embeddings of this batch's labelled images; one that is in it several times, by their mean."""
-        index = step.labelled_index.to(self.positions.device)
-        here = (index == self.positions[:, None]).to(self.bank.dtype)  # (labelled images, batch)
+        here = (step.labelled_index == self.positions[:, None]).to(self.bank.dtype)  # (labelled images, batch)
         mean = here @ z.to(self.bank) / here.sum(1, keepdim=True).clamp(min=1)
         moved = F.normalize(self.momentum * self.bank + (1 - self.momentum) * mean, dim=1)
         self.bank.copy_(torch.where(here.any(1, keepdim=True), moved, self.bank))

@@ -49,7 +49,7 @@ def test_cifar10(tmp_path: Path, folder: str) -> None:
     write_cifar10(tmp_path / folder)
     data = fewlabel.load("cifar10", root=tmp_path)
     assert data.test is not None
-    assert (data.name, data.flip, data.own) == ("cifar10", True, False)
+    assert (data.name, data.flip) == ("cifar10", True)
     assert data.train.classes == data.test.classes == tuple(ANIMALS)
     assert data.train.labels.tolist() == [0, 9, 1, 8, 2, 7, 3, 6, 4, 5]
     assert data.test.labels.tolist() == [8, 0, 8]
@@ -64,7 +64,7 @@ def test_cifar100(tmp_path: Path, folder: str) -> None:
     write_cifar100(tmp_path / folder)
     data = fewlabel.load("cifar100", root=tmp_path)
     assert data.test is not None
-    assert (data.name, data.flip, data.own) == ("cifar100", True, False)
+    assert (data.name, data.flip) == ("cifar100", True)
     assert data.train.classes == tuple(f"kind {i}" for i in range(100))
     assert data.train.labels.tolist() == [99, 0, 42]
     assert data.test.labels.tolist() == [7, 7]

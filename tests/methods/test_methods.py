@@ -12,6 +12,8 @@ from fewlabel import METHODS, Recipe, UserError, load, make_method
 from fewlabel.checkpoint import RunDirectory
 from fewlabel.data import Dataset, Images
 from fewlabel.methods import ALIASES, TERMS, Combine, Outputs, Step, parts_of, settings_of
+from fewlabel.methods.fixmatch import FixMatch
+from fewlabel.methods.icl import ICL
 from fewlabel.networks import Output, make_classifier
 from fewlabel.plan import make_plan
 from fewlabel.training import Training, look
@@ -69,14 +71,14 @@ def test_trains_and_resumes_to_the_same_bits(name: str, tiny: Dataset, tmp_path:
 def test_a_term_changes_nothing_in_the_draws_of_the_method(base: str, term: str) -> None:
     """Neither in what it looks at nor in its loss, where the network treats every image by itself (no batch norm)."""
     network = make_classifier("mlp", 1, 8, CLASSES, projector=True, seed=0).eval()
-    found = []
+    found, prefix = [], f"{METHODS[base].__name__.lower()}."
     for name in (base, f"{base}+{term}"):
         method, step = make_method(name), make_step(4, network)
         torch.manual_seed(0)
         method.build(replace(make_problem(), features=network.features))
         inputs = method.inputs(step)
         terms = method.loss(step, look(network, inputs, method.targets, step))
-        found.append(({key.removeprefix(f"{base}."): images for key, images in inputs.items()}, terms))
+        found.append(({key.removeprefix(prefix): images for key, images in inputs.items()}, terms))
     (inputs, terms), (combined_inputs, combined_terms) = found
     assert all(torch.equal(images, combined_inputs[key]) for key, images in inputs.items())
     for key, value in terms.items():
@@ -147,6 +149,7 @@ def test_alias() -> None:
     assert ALIASES == {"icl-ssl": "fixmatch+icl"}
     assert list(parts_of("icl-ssl")) == ["fixmatch", "icl"]
     assert isinstance(make_method("icl-ssl"), Combine)
+    assert list(Combine(FixMatch(), ICL()).state_dict()) == list(make_method("icl-ssl").state_dict())
 
 
 @pytest.mark.parametrize(
@@ -166,6 +169,8 @@ def test_alias() -> None:
         ("mixmatch", {"ramp": 1.5}, "mixmatch.ramp must be a whole number"),
         ("freematch", {"momentum": 5}, "freematch.momentum must be at most 1"),
         ("fixmatch", {"align": "no"}, "fixmatch.align must be true or false"),
+        ("fixmatch", {"threshold": 95}, "fixmatch.threshold must be at most 1"),
+        ("icl-ssl", {"temperature": 0.5, "icl.temperature": 0.7}, "icl.temperature of icl-ssl is given twice"),
     ],
 )
 def test_mistakes_are_answered_with_what_is_valid(name: str, settings: dict[str, object], message: str) -> None:
