@@ -25,11 +25,12 @@ from .data import Dataset, Images, few_label_split
 from .data.images import UNLABELLED
 from .errors import UserError, unknown
 from .evaluate import accuracy, calibrated, probabilities
-from .files import write_csv
+from .files import make_folder, write_csv
 from .losses import cross_entropy
 from .networks import make_classifier, set_norm_momentum
 from .plan import class_counts
 from .randomness import Draws, generator
+from .report import ORANGE, as_picture
 from .terminal import with_progress
 from .training import pixel_statistics
 
@@ -223,7 +224,7 @@ def advice(drifts: Collection[Drift]) -> str:
 
 def write_drifts(folder: Path, images: Images, drifts: Sequence[Drift]) -> None:
     """drift.csv, and drift.png with pictures before and after each operation."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     rows = [
         [drift.operation, f"{drift.accuracy:.4f}", f"{drift.change:+.4f}", f"{drift.error:.4f}", str(drift.flagged)]
         for drift in drifts
@@ -245,8 +246,8 @@ def picture(images: Images, drifts: Sequence[Drift], shown: int = 4) -> Figure:
         for axes in row:
             axes.set_axis_off()
         for axes, pixels in zip(row[1:-1], [*examples, *changed], strict=True):
-            axes.imshow(pixels.permute(1, 2, 0).numpy().squeeze(), cmap="gray", vmin=0, vmax=255)
-        colour = "#D55E00" if drift.flagged else "black"
+            axes.imshow(as_picture(pixels), cmap="gray", vmin=0, vmax=255)
+        colour = ORANGE if drift.flagged else "black"
         verdict = "changes the meaning" if drift.flagged else ""
         row[0].text(0, 0.5, drift.operation, va="center", color=colour, fontsize=9)
         points = f"{100 * drift.change:+.1f} points (± {100 * drift.error:.1f})"

@@ -295,11 +295,16 @@ def chart(draw: Callable[[Axes], None], alt: str, inches: tuple[float, float] = 
 
 
 def figure(pixels: Tensor, caption: str, name: str) -> str:
-    picture = pixels[0] if len(pixels) == 1 else pixels.permute(1, 2, 0)
     buffer = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(picture.to(torch.uint8).numpy())).save(buffer, "png")
+    Image.fromarray(as_picture(pixels)).save(buffer, "png")
     address, tip = data_address(buffer.getvalue()), escape(name, quote=True)
     return f'<figure title="{tip}"><img alt="{tip}" src="{address}">{escape(caption)}</figure>'
+
+
+def as_picture(pixels: Tensor) -> np.ndarray:
+    """(H, W) or (H, W, 3) of (C, H, W), as drawing libraries want it."""
+    picture = pixels[0] if len(pixels) == 1 else pixels.permute(1, 2, 0)
+    return np.ascontiguousarray(picture.to(torch.uint8).numpy())
 
 
 def data_address(png: bytes) -> str:

@@ -26,11 +26,12 @@ from fewlabel.drift import DRIFTS
 from fewlabel.errors import UserError
 from fewlabel.grid import Result, name_of, result_path, write_result
 from fewlabel.paper.exhibits import EXHIBITS, SCALES, Augmentations, Timing, recipe
-from fewlabel.paper.figures import BLUE, FIGURES, ORANGE
+from fewlabel.paper.figures import FIGURES
 from fewlabel.paper.published import DATA_SETS, LABELS, PUBLISHED, SECONDS
 from fewlabel.paper.runs import estimate, kept, origin, recipes_of, run_exhibit, work_of
 from fewlabel.paper.show import FORMATS, NOT_RUN, TABLES, Table, accuracy_table
 from fewlabel.plan import check_recipe, make_plan
+from fewlabel.report import BLUE, ORANGE
 from fewlabel.training import Training
 from tests.commands import ENVIRONMENT, fewlabel, start
 

@@ -11,11 +11,9 @@ from torch import Tensor
 
 from ..data import Images, load
 from ..errors import UserError
+from ..report import BLUE, GREEN, GREY, ORANGE, as_picture
 from .runs import kept
 from .show import grids_of, of_method, percent, results_of
-
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"  # colour-blind readers tell them apart
-
 
 # ---- drawings
 
@@ -129,8 +127,7 @@ def one_of_each(images: Images) -> list[int]:
 
 
 def show(axes: Axes, pixels: Tensor) -> None:
-    picture = pixels[0] if len(pixels) == 1 else pixels.permute(1, 2, 0)
-    axes.imshow(picture.numpy(), cmap="gray", vmin=0, vmax=255)
+    axes.imshow(as_picture(pixels), cmap="gray", vmin=0, vmax=255)
     axes.set(xticks=[], yticks=[])
 
 

@@ -15,7 +15,7 @@ from ..data import Dataset, load
 from ..drift import measure
 from ..errors import UserError, unknown
 from ..evaluate import probabilities
-from ..files import write_json
+from ..files import make_folder, write_json
 from ..grid import Result, finished, run_grid
 from ..loop import steps_of
 from ..plan import check_recipe, make_plan
@@ -71,7 +71,7 @@ def run_exhibit(
         run_grid(recipes_of(name, scale, root, only), out, jobs, told, scheduler)
     elif kept(name, scale, out) is None:
         facts = time_methods(work, scale, root) if isinstance(work, Timing) else try_augmentations(work, root, jobs)
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
         write_json(kept_path(name, scale, out), {"origin": origin(work), "facts": facts})
 
 
