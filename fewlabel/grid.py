@@ -20,6 +20,7 @@ from .loop import train
 from .plan import check_recipe
 from .recipe import PLACES, Recipe
 
+PATIENCE = 10  # seconds for a scheduler to answer
 ATTEMPTS = 3  # at what was under way when the system killed a worker, for want of memory perhaps
 
 
@@ -86,7 +87,7 @@ def workers(jobs: int, scheduler: str | None) -> Iterator[tuple[joblib.Parallel,
         raise UserError("Dask is not installed: pip install 'fewlabel[cluster]'.") from error
 
     async def knock() -> None:
-        await (await connect(coerce_to_address(scheduler), timeout=10)).close()
+        await (await connect(coerce_to_address(scheduler), timeout=PATIENCE)).close()
 
     try:
         asyncio.run(knock())  # a Client that finds nobody is left half open, and may later block others

@@ -163,8 +163,9 @@ def tidy() -> Iterator[None]:
 
 @pytest.mark.parametrize("address", ["nonsense", "http://127.0.0.1:8786", "127.0.0.1:port", "tcp://127.0.0.1:9"])
 @pytest.mark.usefixtures("tidy")
-def test_an_address_where_nobody_answers(address: str, tmp_path: Path) -> None:
-    """It is refused at once where it cannot be an address, else given up after ten seconds."""
+def test_an_address_where_nobody_answers(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused at once where it cannot be an address, else given up after a while."""
+    monkeypatch.setattr("fewlabel.grid.PATIENCE", 1)
     with pytest.raises(UserError, match=f"no Dask scheduler answers at {address} "):
         run_grid([BASE], tmp_path, scheduler=address)
     assert not list(tmp_path.iterdir())
