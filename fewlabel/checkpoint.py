@@ -16,14 +16,15 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from .errors import UserError
-from .files import write_atomically, write_csv, write_json
+from .files import make_folder, write_atomically, write_csv, write_json
 from .networks import Classifier, make_classifier
 from .recipe import Recipe
 
 MAGIC = b"fewlabel checkpoint 1\n"
 DIGEST = 32  # bytes of the SHA-256 that follows
 FILES = {"recipe.json", "labels.csv", "metrics.jsonl", "last.ckpt", "previous.ckpt", "new.ckpt", "model.safetensors"}
-FILES |= {"model.json", "predictions.csv", "report.html", "floor"}  # with the above: all that a run writes
+LOCK = ".lock"
+FILES |= {"model.json", "predictions.csv", "report.html", "floor", LOCK}  # with the above: all that a run writes
 
 
 class RunDirectory:
@@ -73,11 +74,14 @@ class RunDirectory:
             raise UserError(f"{self / 'recipe.json'} is not that of a run: choose another --out.") from error
         return facts
 
-    def open(self, recipe: Recipe, data: str, *, resume: bool) -> dict[str, Any] | None:
+    def open(self, recipe: Recipe, data: str, *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
         """Make the directory ready; gives the saved facts of the run that is to be continued, or None for a new run.
 
         `data` is a fingerprint of the images: a run is continued on the same ones only.
         """
+        make_folder(self.path)
+        self._keep_others_out()
+        self.refuse_occupied(resume=resume, overwrite=overwrite)  # by a run that has come in the meantime
         facts = self.facts()
         if facts and resume:
             if changed := recipe.differences(facts["recipe"]):
@@ -87,13 +91,10 @@ class RunDirectory:
                 )
             if facts["data"] != data:
                 raise UserError(f"the images have changed since {self.path} was started: choose another --out.")
-            self._keep_others_out()
             return facts
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._keep_others_out()
             for entry in sorted(self.path.iterdir(), key=lambda entry: entry.name == "recipe.json"):  # recipe.json last
-                if ours(entry):
+                if ours(entry) and entry.name != LOCK:
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         except OSError as error:
             raise UserError(
@@ -107,15 +108,17 @@ class RunDirectory:
             return
         import fcntl
 
-        self._lock = os.open(self.path, os.O_RDONLY)
+        lock = os.open(self / LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            os.close(lock)
             raise UserError(
                 f"another process is training in {self.path}: wait for it, or choose another --out."
             ) from error
         except OSError:
-            pass  # a disk without locks, of another machine perhaps
+            pass  # a disk without locks
+        self._lock = lock
 
     # ---- the split; it is written before recipe.json, which makes a directory a run
 

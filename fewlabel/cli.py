@@ -4,7 +4,6 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -107,7 +106,7 @@ def demo(
     try:
         result = run_demo(seed, out, overwrite=overwrite)
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt("stopped; the next demo begins anew.") from stop
+        raise KeyboardInterrupt("stopped; the demo is short, so it does not resume but begins anew.") from stop
     table = Table("20 labels, 500 test images", "accuracy")
     table.add_row("the labels alone (same network)", f"{result.labels_alone:.1%}")
     table.add_row("scikit-learn's LabelSpreading", f"{result.label_spreading:.1%}")
@@ -126,9 +125,13 @@ def train(recipe: Recipe, resume: bool, overwrite: bool, words: Sequence[str]) -
         run_train(recipe, resume=resume, overwrite=overwrite)
     except Interrupted as stop:
         again = [word for word in words if word not in ("--resume", "--overwrite")]
-        command = shlex.join(["fewlabel", "train", *again, "--resume"])
-        launcher = "torchrun as before, -m " if "TORCHELASTIC_RUN_ID" in os.environ else ""
-        raise KeyboardInterrupt(f"{stop} Continue with: {launcher}{command}") from stop
+        raise to_be_continued(stop, ["train", *again]) from stop
+
+
+def to_be_continued(stop: KeyboardInterrupt, words: Sequence[str]) -> KeyboardInterrupt:
+    """The same interrupt, with the command that goes on."""
+    launcher = "torchrun as before, -m " if "TORCHELASTIC_RUN_ID" in os.environ else ""
+    return KeyboardInterrupt(f"{stop} Continue with: {launcher}{shlex.join(['fewlabel', *words, '--resume'])}")
 
 
 def repeat(
@@ -145,14 +148,18 @@ def repeat(
 ) -> None:
     """Train again as a run was trained, from its recipe.json."""
     from .checkpoint import RunDirectory
-    from .loop import repeated
+    from .loop import Interrupted, repeated
     from .loop import train as run_train
 
-    directory = RunDirectory(Path(run))
-    recipe = repeated(directory)
-    given = {"seed": seed, "root": root, "device": device, "threads": threads}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    run_train(replace(recipe, out=out, **changes), resume=resume, overwrite=overwrite)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UserError("a run is repeated by one process: leave torchrun out.")
+    given = {"out": out, "seed": seed, "root": root, "device": device, "threads": threads}
+    changes = {name: value for name, value in given.items() if value is not None}
+    try:
+        run_train(*repeated(RunDirectory(Path(run)), **changes), resume=resume, overwrite=overwrite)
+    except Interrupted as stop:
+        again = [word for name, value in changes.items() for word in (f"--{name}", str(value))]
+        raise to_be_continued(stop, ["repeat", run, *again]) from stop
 
 
 def evaluate(
@@ -339,9 +346,9 @@ def drift(
     from .data import load
     from .drift import CONTROL, advice, measure, write_drifts
 
+    make_folder(Path(out))
     dataset = load(data, root, labels=labels, test=test, size=size)
     chosen = [name.strip() for name in (only or "").split(",") if name.strip()]
-    make_folder(Path(out))
     plain, drifts = measure(
         dataset,
         labels_per_class=labels_per_class,
@@ -411,8 +418,8 @@ def paper_run(
         left, seconds = estimate(recipes, Path(out), jobs)
         when = f"about {duration(seconds)}{' on this machine' if scheduler else ''}"
         print(f"{len(recipes)} runs, {len(recipes) - left} of them done. The others will take {when}.", flush=True)
+        make_folder(Path(out))
 
-    make_folder(Path(out))
     failed = []
 
     def tell(result: Result) -> None:

@@ -22,7 +22,7 @@ from .data.images import UNLABELLED, channels_first, numbered
 from .data.vectors import Vectors
 from .evaluate import CHUNK, calibrated, probabilities
 from .loop import due
-from .methods import parts_of
+from .methods import parts_of, settings_of
 from .networks import Classifier
 from .plan import Plan, check_recipe, choose_device, make_plan
 from .recipe import Recipe
@@ -196,7 +196,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         settings = dict(self.settings or {})
         for part, kind in parts_of(self.method).items() if vectors else ():
             for name, value in kind.for_vectors.items():
-                if name not in settings:
+                if name in settings_of(kind) and name not in settings:
                     settings.setdefault(f"{part}.{name}", value)
         seed = self.random_state
         if not isinstance(seed, Integral):

@@ -26,7 +26,7 @@ def probabilities(network: Classifier, pixels: Tensor, positions: Tensor | None 
     network.eval()
     parts = (torch.arange(len(pixels)) if positions is None else positions).split(CHUNK)
     shown = with_progress(parts, len(parts), title) if title else parts
-    made_grey = pixels.ndim == 4 and pixels.shape[1] > network.mean.shape[1]
+    made_grey = pixels.ndim == 4 and (pixels.shape[1], len(network.mean)) == (3, 1)
     some = (pixels[part].to(device) for part in shown)
     rows = [network.probabilities(grey(part) if made_grey else part).cpu() for part in some]
     network.train(training)

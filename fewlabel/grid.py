@@ -119,6 +119,9 @@ def run_one(recipe: Recipe, out: Path) -> tuple[str, Result]:
 
 
 def write_result(out: Path, recipe: Recipe, result: Result) -> None:
+    """Nothing replaces the result of a finished run: another grid may have been faster."""
+    if result.error and finished(out, recipe):
+        return
     path = result_path(out, recipe)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, asdict(result))

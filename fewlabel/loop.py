@@ -88,7 +88,7 @@ def train_together(
     reporter = Reporter(quiet or not ranks.first)
     plan = on_own_device(ranks.first_says(lambda: check_ranks(make_plan(recipe, data), ranks)), ranks)
     mark = fingerprint(data)
-    saved = ranks.first_says(lambda: directory.open(recipe, mark, resume=resume))
+    saved = ranks.first_says(lambda: directory.open(recipe, mark, resume=resume, overwrite=overwrite))
     if saved:
         plan = saved_plan(plan, saved, ranks.first_says(directory.read_labels), data)
         if (saved["device"], saved["threads"], saved["processes"], saved["versions"]) != surroundings(plan, ranks):
@@ -254,19 +254,25 @@ def saved_plan(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Dat
     )
 
 
-def repeated(directory: RunDirectory) -> Recipe:
-    """The recipe of a run, with what was left open in it as it was decided then."""
+def repeated(directory: RunDirectory, **changes: Any) -> tuple[Recipe, Dataset]:
+    """The recipe of a run, with what was left open in it as it was decided then, and the images it was trained on."""
     facts = directory.facts()
     if facts is None:
         raise UserError(f"{directory.path} holds no run: give the directory of one.")
     without = set(facts["without"])
-    decided = ("steps", "evaluations", "network", "learning_rate", "precision", "threads")
-    return Recipe(
+    decided = ["steps", "evaluations", "network", "learning_rate", "threads"]
+    decided += [] if "device" in changes else ["device", "precision"]  # another one may want another precision
+    recipe = Recipe(
         **facts["recipe"]
         | {name: facts[name] for name in decided}
-        | {"minutes": None, "images": None, "flip": "horizontal-flip" not in without}
-        | {"without": ",".join(sorted(without - {"horizontal-flip"})), "download": False}
+        | {"minutes": None, "images": None, "download": False}
+        | {"flip": "horizontal-flip" not in without, "without": ",".join(sorted(without - {"horizontal-flip"}))}
+        | changes
     )
+    dataset = load_for(recipe)
+    if fingerprint(dataset) != facts["data"]:
+        raise UserError(f"{recipe.data} does not hold what {directory.path} was trained on: it cannot be repeated.")
+    return recipe, dataset
 
 
 def introduce(reporter: Reporter, plan: Plan, dataset: Dataset, ranks: Ranks) -> None:

@@ -5,6 +5,7 @@ import math
 import zlib
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from os import PathLike
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -23,10 +24,12 @@ from .recipe import Recipe
 
 # Which got short runs on MNIST to an accuracy soonest; the paper's 0.03 is for 300,000 steps.
 DEFAULT_RATES = {"cnn": 0.2}  # others 0.06
-KINDS: dict[Any, tuple[str, type]] = {
+KINDS: dict[Any, tuple[str, Any]] = {  # of the settings of a recipe: in words, and what will do
     bool: ("true or false", bool),
     int: ("a whole number", Integral),
     float: ("a number", Real),
+    str: ("text", (str, PathLike)),
+    dict: ("a dictionary", dict),
 }
 
 
@@ -105,7 +108,7 @@ def changes_named(text: str) -> list[str]:
 
 def check_recipe(recipe: Recipe) -> Recipe:
     """Refuse what cannot work with any data; gives the recipe with all settings of the method and with full paths."""
-    check_kinds(recipe)
+    recipe = checked_kinds(recipe)
     if sum(length is not None for length in (recipe.steps, recipe.images, recipe.minutes)) > 1:
         raise UserError("give one of --steps, --images and --minutes.")
     least = {
@@ -117,6 +120,7 @@ def check_recipe(recipe: Recipe) -> Recipe:
         "horizon": 1,
         "labels_per_class": 1,
         "threads": 1,
+        "size": 1,
         "seed": 0,
     }
     for name, bound in least.items():
@@ -132,7 +136,8 @@ def check_recipe(recipe: Recipe) -> Recipe:
     if "horizontal-flip" in changes_named(recipe.without) and recipe.flip:
         raise UserError("--flip and --without horizontal-flip contradict each other.")
     make_method(recipe.method, **recipe.settings)
-    paths = {name: getattr(recipe, name) for name in ("data", "labels", "test")}
+    root = recipe.root or ("." if recipe.download else None)
+    paths = {"root": root} | {name: getattr(recipe, name) for name in ("data", "labels", "test")}
     full: dict[str, Any] = {
         name: str(Path(path).resolve())
         for name, path in paths.items()
@@ -141,18 +146,22 @@ def check_recipe(recipe: Recipe) -> Recipe:
     return replace(recipe, settings=full_settings(recipe.method, recipe.settings), **full)
 
 
-def check_kinds(recipe: Recipe) -> None:
-    """Refuse text for a number and the like, which Python lets pass."""
+def checked_kinds(recipe: Recipe) -> Recipe:
+    """The recipe in Python's own types; refuses text for a number and the like, which Python lets pass."""
+    values: dict[str, Any] = {}
     for name, hint in get_type_hints(Recipe).items():
-        value, kinds = getattr(recipe, name), get_args(hint) or (hint,)
-        if value is None and NoneType in kinds:
+        value, kind = getattr(recipe, name), get_args(hint)[0] if NoneType in get_args(hint) else hint
+        if value is None and kind is not hint:
             continue
-        if get_origin(kinds[0]) is Literal and value not in get_args(kinds[0]):
-            raise unknown(name, str(value), get_args(kinds[0]))
-        if kinds[0] in KINDS:
-            words, kind = KINDS[kinds[0]]
-            if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
-                raise UserError(f"{name.replace('_', '-')} must be {words}, not {value!r}.")
+        if get_origin(kind) is Literal:
+            if value not in get_args(kind):
+                raise unknown(name, str(value), get_args(kind))
+            continue
+        words, fits = KINDS[get_origin(kind) or kind]
+        if not isinstance(value, fits) or isinstance(value, bool) != (kind is bool):
+            raise UserError(f"{name.replace('_', '-')} must be {words}, not {value!r}.")
+        values[name] = kind(value) if kind in (int, float, str) else value
+    return replace(recipe, **values)
 
 
 def class_counts(images: Images) -> list[int]:

@@ -25,7 +25,9 @@ class Recipe:
         int | None, "side of the pictures of a folder; default 32 where they are small, else 64", "Data"
     ] = None
     flip: Annotated[
-        bool | None, "is a mirrored picture the same thing? default yes, but no for digits and greys", "Data"
+        bool | None,
+        "is a mirrored picture the same thing? default yes, but no for digits and grey arrays",
+        "Data",
     ] = None
     without: Annotated[
         str, "changes that no view may make, such as rotate,hue; `fewlabel drift` tells which", "Data"

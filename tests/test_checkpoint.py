@@ -146,22 +146,36 @@ def test_opening(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not both"):
         directory.refuse_occupied(resume=True, overwrite=True)
     directory.refuse_occupied(resume=True, overwrite=False)
-    assert directory.open(recipe, "data", resume=True) is not None
+    assert directory.open(recipe, "data", resume=True, overwrite=False) is not None
     moved = Recipe(seed=1, device="cpu", threads=1, out="elsewhere", root="elsewhere")
-    assert directory.open(moved, "data", resume=True) is not None
+    assert directory.open(moved, "data", resume=True, overwrite=False) is not None
     with pytest.raises(UserError, match="another batch, seed"):
-        directory.open(Recipe(seed=2, batch=8), "data", resume=True)
+        directory.open(Recipe(seed=2, batch=8), "data", resume=True, overwrite=False)
     with pytest.raises(UserError, match="images have changed"):
-        directory.open(recipe, "other data", resume=True)
+        directory.open(recipe, "other data", resume=True, overwrite=False)
 
 
 def test_it_is_open_to_one_at_a_time(tmp_path: Path) -> None:
     with RunDirectory(tmp_path) as first, RunDirectory(tmp_path) as second:
-        first.open(Recipe(), "data", resume=False)
-        with pytest.raises(UserError, match="another process is training"):
-            second.open(Recipe(), "data", resume=False)
+        first.open(Recipe(), "data", resume=False, overwrite=False)
+        (tmp_path / "last.ckpt").touch()
+        for _ in range(2):
+            with pytest.raises(UserError, match="another process is training"):
+                second.open(Recipe(), "data", resume=False, overwrite=True)
+        assert (tmp_path / "last.ckpt").exists()
     with RunDirectory(tmp_path) as third:
-        third.open(Recipe(), "data", resume=False)
+        third.open(Recipe(), "data", resume=False, overwrite=False)
+        assert not (tmp_path / "last.ckpt").exists()
+
+
+def test_a_run_that_came_in_the_meantime_is_not_replaced(tmp_path: Path) -> None:
+    """While this one was loading its images, say."""
+    with RunDirectory(tmp_path / "run") as directory:
+        directory.refuse_occupied(resume=False, overwrite=False)
+        write_run(tmp_path / "run", Recipe())
+        with pytest.raises(UserError, match="already holds a run"):
+            directory.open(Recipe(), "data", resume=False, overwrite=False)
+    assert (tmp_path / "run/labels.csv").exists()
 
 
 def test_overwriting_touches_only_what_a_run_writes(tmp_path: Path) -> None:
@@ -172,7 +186,7 @@ def test_overwriting_touches_only_what_a_run_writes(tmp_path: Path) -> None:
     (path / "notes.txt").write_text("mine")
     directory = RunDirectory(path)
     directory.refuse_occupied(resume=False, overwrite=True)
-    assert directory.open(Recipe(seed=2), "data", resume=False) is None
+    assert directory.open(Recipe(seed=2), "data", resume=False, overwrite=True) is None
     assert [entry.name for entry in path.iterdir()] == ["notes.txt"]
 
 
@@ -194,7 +208,7 @@ def test_a_run_killed_before_its_recipe_was_written(tmp_path: Path) -> None:
     (tmp_path / ".recipe.json.partial").write_text("{")
     directory = RunDirectory(tmp_path)
     directory.refuse_occupied(resume=False, overwrite=False)
-    assert directory.open(Recipe(), "data", resume=True) is None
+    assert directory.open(Recipe(), "data", resume=True, overwrite=False) is None
     assert list(tmp_path.iterdir()) == []
 
 

@@ -184,7 +184,7 @@ def bad(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["train", "digits", "--icl.reading", "mine"], "paper"),
         (["train", "digits", "--network", "wrn-27-2"], "wrn-27-2"),
         (["train", "digits", "--labels", "labels.csv"], "--labels is for folders"),
-        (["train", "mnist", "--root", "nowhere"], "`fewlabel train mnist --download`"),
+        (["train", "mnist", "--root", "nowhere"], "`fewlabel train mnist --root nowhere --download`"),
         (["train", "photos/"], "there is no folder or .npz file photos/"),
         (["train", "arrays.npz"], "there is no folder or .npz file arrays.npz"),
         (["repeat", "nowhere", "--out", "elsewhere"], "nowhere holds no run"),

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from scipy.stats import binomtest
 from torch import Tensor
 
@@ -33,6 +34,17 @@ def test_probabilities_do_not_depend_on_the_mode_or_on_other_images() -> None:
     torch.testing.assert_close(probabilities(network, pixels[590:]), together[590:])
     torch.testing.assert_close(together.sum(1), torch.ones(600))
     assert probabilities(network, pixels[:0]).shape == (0, 3)
+
+
+@pytest.mark.parametrize(("network_channels", "picture_channels"), [(1, 1), (3, 3), (1, 3)])
+def test_pictures_are_made_grey_for_networks_of_greys_only(network_channels: int, picture_channels: int) -> None:
+    network = make_classifier("cnn", network_channels, 16, 3, projector=False, seed=0).eval()
+    pixels = torch.randint(0, 256, (9, picture_channels, 16, 16), dtype=torch.uint8)
+    seen = pixels
+    if network_channels < picture_channels:
+        pictures = [Image.fromarray(picture.permute(1, 2, 0).numpy()).convert("L") for picture in pixels]
+        seen = torch.from_numpy(np.stack([np.asarray(picture) for picture in pictures]))[:, None]
+    torch.testing.assert_close(probabilities(network, pixels), network.probabilities(seen))
 
 
 def test_calibration_takes_the_statistics_of_plain_images_and_leaves_the_network_alone() -> None:

@@ -148,7 +148,26 @@ def test_a_run_can_be_repeated(digits: Dataset, tmp_path: Path, monkeypatch: pyt
     assert metrics(tmp_path / "b") == metrics(first.directory)
     assert main(["repeat", str(tmp_path / "a"), "--out", str(tmp_path / "c"), "--seed", "1"]) == 0
     assert metrics(tmp_path / "c") != metrics(first.directory)
-    assert main(["repeat", str(tmp_path), "--out", str(tmp_path / "d")]) == 2
+
+
+def test_another_thing_is_not_repeated(
+    digits: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Images that were given in Python, and not by the recipe's `data`, are not there; nor does a run lie anywhere."""
+    train(tiny(tmp_path / "a"), replace(digits, test=None), quiet=True)
+    assert main(["repeat", str(tmp_path / "a"), "--out", str(tmp_path / "b")]) == 2
+    assert "digits does not hold what" in capsys.readouterr().err
+    assert main(["repeat", str(tmp_path), "--out", str(tmp_path / "b")]) == 2
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(["repeat", str(tmp_path / "a"), "--out", str(tmp_path / "b")]) == 2
+    assert "one process" in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()
+
+
+def test_without_predictions(digits: Dataset, tmp_path: Path) -> None:
+    run = train(tiny(tmp_path / "a", predictions=False), digits, quiet=True)
+    assert not (run.directory / "predictions.csv").exists()
+    assert (run.directory / "report.html").exists()
 
 
 def test_run(digits: Dataset, tmp_path: Path) -> None:

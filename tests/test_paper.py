@@ -401,7 +401,7 @@ def keep(out: Path, name: str, facts: Any, **changes: Any) -> None:
     """What was measured for an exhibit without a grid, as `run_exhibit` leaves it."""
     work = work_of(name, "smoke")
     assert not isinstance(work, tuple)
-    (out / f"{name}-smoke.json").write_text(json.dumps({"origin": origin(work) | changes, "facts": facts}))
+    (out / f"{name}-smoke.json").write_text(json.dumps({"origin": origin(work, "smoke") | changes, "facts": facts}))
 
 
 def test_a_measurement_of_another_version_or_setting_does_not_count(tmp_path: Path) -> None:
@@ -427,7 +427,7 @@ def test_failed_runs_are_told_from_those_not_run(tmp_path: Path) -> None:
     }
     assert table.notes == [
         "digits: 1 run, mlp, batch 16, mu 1, 12 steps, 0.5 minutes each on average. "
-        "3 failed, one of them with: MemoryError: too large"
+        "3 failed, the first: MemoryError: too large"
     ]
 
 

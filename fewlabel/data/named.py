@@ -48,7 +48,8 @@ def find(root: Path, folders: Sequence[str], names: Sequence[str], data: str) ->
                 return path
     raise UserError(
         f"{data}: no {' or '.join(names)} in {root} or its {', '.join(folders)}: "
-        f"give the folder of the official files with --root, or fetch them with `fewlabel train {data} --download`."
+        "give the folder of the official files with --root, or fetch them with "
+        f"`fewlabel train {data} --root {root} --download`."
     )
 
 

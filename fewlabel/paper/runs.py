@@ -70,9 +70,9 @@ def run_exhibit(
     if isinstance(work, tuple):
         run_grid(recipes_of(name, scale, root, only), out, jobs, told, scheduler)
     elif kept(name, scale, out) is None:
-        facts = time_methods(work, scale, root) if isinstance(work, Timing) else try_augmentations(work, root, jobs)
         make_folder(out)
-        write_json(kept_path(name, scale, out), {"origin": origin(work), "facts": facts})
+        facts = time_methods(work, scale, root) if isinstance(work, Timing) else try_augmentations(work, root, jobs)
+        write_json(kept_path(name, scale, out), {"origin": origin(work, scale), "facts": facts})
 
 
 def kept_path(name: str, scale: str, out: Path) -> Path:
@@ -85,12 +85,15 @@ def kept(name: str, scale: str, out: Path) -> Any:
     if isinstance(work, tuple) or not path.exists():
         return None
     content = json.loads(path.read_text())
-    return content["facts"] if content.get("origin") == origin(work) else None
+    return content["facts"] if content.get("origin") == origin(work, scale) else None
 
 
-def origin(work: Timing | Augmentations) -> Any:
+def origin(work: Timing | Augmentations, scale: str) -> Any:
     """What a measurement depends on, as a file holds it."""
-    return json.loads(json.dumps({"version": __version__, "work": asdict(work)}))
+    facts: dict[str, Any] = {"version": __version__, "work": asdict(work)}
+    if isinstance(work, Timing):
+        facts["recipes"] = [timed_recipe(work, scale, method, None).to_dict() for method in work.methods]
+    return json.loads(json.dumps(facts))
 
 
 # ---- the time a grid will take
@@ -139,8 +142,7 @@ def time_methods(timing: Timing, scale: str, root: str | None) -> dict[str, dict
     assert dataset.test is not None
     trainings = {}
     for method in timing.methods:
-        settled = recipe(scale, timing.data, timing.labels, method, {}, 0, root)
-        trainings[method] = Training(make_plan(settled, dataset), dataset)
+        trainings[method] = Training(make_plan(timed_recipe(timing, scale, method, root), dataset), dataset)
     times: dict[str, list[float]] = {method: [] for method in trainings}
     for index in with_progress(range(timing.steps + 1), timing.steps + 1, "Timing"):
         for method, training in trainings.items():
@@ -156,6 +158,10 @@ def time_methods(timing: Timing, scale: str, root: str | None) -> dict[str, dict
         }
         for method in trainings  # the first step, which allocates, is not counted
     }
+
+
+def timed_recipe(timing: Timing, scale: str, method: str, root: str | None) -> Recipe:
+    return recipe(scale, timing.data, timing.labels, method, {}, 0, root)
 
 
 def try_augmentations(work: Augmentations, root: str | None, jobs: int) -> dict[str, Any]:

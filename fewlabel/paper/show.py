@@ -135,7 +135,7 @@ def note(grid: Grid, results: Sequence[Result]) -> str:
     """How the runs of a grid were made, and why one of them failed."""
     errors = [result.error for result in results if result.error]
     results = [result for result in results if not result.error]
-    why = f" {len(errors)} failed, one of them with: {errors[0].splitlines()[0]}" if errors else ""
+    why = f" {len(errors)} failed{', the first' * (len(errors) > 1)}: {errors[0].splitlines()[0]}" if errors else ""
     if not results:
         return f"{grid.data}:{why or f' {NOT_RUN} yet.'}"
     steps = sorted({result.steps for result in results})
