@@ -21,6 +21,8 @@ from .progress import Meter
 from .randomness import seed_of
 from .ranks import ALONE, Ranks
 
+LIKE = 10  # times as large as the median at most: then the ranges of columns are alike
+
 
 class Taken(NamedTuple):
     """What one step came to."""
@@ -227,12 +229,10 @@ def make_optimiser(model: nn.Module, plan: Plan) -> torch.optim.SGD:
 
 
 def pixel_statistics(pixels: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel, from evenly spaced images."""
+    """Mean and standard deviation of each channel, from evenly spaced images; of vectors, see `column_statistics`."""
     sample = pixels[:: -(-len(pixels) // most)]
-    if pixels.ndim == 2:  # vectors: each column is a channel
-        std, mean = torch.std_mean(sample.double(), dim=0, correction=0)
-        std = std.float()  # which may round to 0
-        return mean.float(), torch.where(std > 0, std, 1.0)
+    if pixels.ndim == 2:
+        return column_statistics(sample)
     counts = torch.zeros(pixels.shape[1], 256, dtype=torch.float64)  # how often each value occurs: exact, and small
     for part in sample.split(256):
         for channel in range(len(counts)):
@@ -241,3 +241,18 @@ def pixel_statistics(pixels: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor
     mean = share @ value
     std = (share @ value.square() - mean.square()).clamp(min=0).sqrt()
     return mean.float(), std.clamp(min=1).float()
+
+
+def column_statistics(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean of each column, and by what to divide it: its standard deviation, or one for all that have like ranges.
+
+    Columns of a table are in units of their own. Pixels and embeddings are not: there a column that hardly varies
+    hardly matters, and to make it as large as the others would blow up its noise.
+    """
+    std, mean = torch.std_mean(rows.double(), dim=0, correction=0)
+    std = std.float()  # which may round to 0
+    ranges = (rows.amax(0) - rows.amin(0))[std > 0]
+    if len(ranges) and ranges.max() <= LIKE * ranges.median():
+        common = std[std > 0].double().square().mean().sqrt().float()
+        return mean.float(), common.repeat(len(std))
+    return mean.float(), torch.where(std > 0, std, 1.0)

@@ -9,12 +9,12 @@ from .images import Images
 
 @dataclass(frozen=True, eq=False)
 class Vectors(Images):
-    """Rows of numbers where Images has pictures: `pixels` are float32 (N, D), each column on a scale of its own.
+    """Rows of numbers where Images has pictures: `pixels` are float32 (N, D), columns on scales of their own.
 
     No view of a row is known to be safe, so there are none unless `noise` or `dropout` ask for them.
     """
 
-    noise: float = 0.0  # of strong views, in standard deviations of each column; half as much of weak ones
+    noise: float = 0.0  # of strong views, in standard deviations, as columns are scaled; half as much of weak ones
     dropout: float = 0.0  # share of columns that strong views lose: they get their mean instead
 
     def __post_init__(self) -> None:
