@@ -36,7 +36,8 @@ SIDES: dict[str, Callable[[int], Any]] = {
     "supervised+icl": lambda seed: FewLabelClassifier("supervised+icl", random_state=seed),
     "fixmatch": lambda seed: FewLabelClassifier("fixmatch", random_state=seed),
     "icl-ssl": lambda seed: FewLabelClassifier(random_state=seed),
-    "icl-ssl, not aligned": lambda seed: FewLabelClassifier(settings={"fixmatch.align": False}, random_state=seed),
+    "icl-ssl, fully aligned": lambda seed: FewLabelClassifier(settings={"fixmatch.align": 1}, random_state=seed),
+    "icl-ssl, not aligned": lambda seed: FewLabelClassifier(settings={"fixmatch.align": 0}, random_state=seed),
 }
 ALONE = ("logistic regression", "logistic regression, scaled")  # which know no unlabelled rows
 

@@ -73,6 +73,7 @@ SIDES: dict[str, Callable[[int], Any]] = {
     "pseudo-label": ours("pseudo-label"),
     "supervised+icl": ours("supervised+icl"),
     "fixmatch": ours("fixmatch"),
+    "fixmatch, fully aligned": ours("fixmatch", settings={"fixmatch.align": 1}),
     "fixmatch+icl": ours("fixmatch+icl"),
 }
 

@@ -59,7 +59,7 @@ def advice(alarm: str, recipe: Recipe, learning_rate: float) -> list[str]:
             "choose a method without a fixed threshold (--method freematch+icl or softmatch+icl)",
         ]
     return [
-        *(f"align the guesses (--{key})" for key, value in settings("align").items() if not value),
+        *(f"align the guesses (--{key} 0.5)" for key, value in settings("align").items() if not value),
         *(
             f"let the weight of guesses grow more slowly (--{key}, now {value})"
             for key, value in settings("ramp").items()

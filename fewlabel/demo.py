@@ -28,7 +28,7 @@ def demo_recipe(seed: int, out: str | None) -> Recipe:
         data="digits",
         labels_per_class=2,
         method="icl-ssl",
-        settings={"fixmatch.align": True},
+        settings={"fixmatch.align": 1.0},
         batch=64,
         mu=1,
         steps=1000,

@@ -77,7 +77,7 @@ def test_none_kept_for_a_quarter_of_the_run(kept: float, steps: int, sounds: boo
 @pytest.mark.parametrize("name", ["fixmatch", "remixmatch", "adamatch", "comatch", "simmatch"])
 def test_aligned_guesses_do_not_hide_a_collapsed_network(name: str) -> None:
     """The network says class 2 for every image: alignment spreads the guesses, but the alarm sees the network."""
-    method = make_method(name, **({"align": True} if name == "fixmatch" else {}))
+    method = make_method(name, **({"align": 1} if name == "fixmatch" else {}))
     network = make_classifier("mlp", 1, 8, CLASSES_OF_STEPS, projector=False, seed=0)
     method.build(replace(make_problem(), features=network.features))
     step = make_step(network=network)
@@ -93,13 +93,13 @@ def test_a_method_that_guesses_nothing_raises_no_alarm() -> None:
 
 
 def test_advice_names_the_settings_of_the_run() -> None:
-    recipe = Recipe(settings={"fixmatch.threshold": 0.95, "fixmatch.align": False, "icl.weight": 0.5})
+    recipe = Recipe(settings={"fixmatch.threshold": 0.95, "fixmatch.align": 0.0, "icl.weight": 0.5})
     assert advice(NONE_KEPT, recipe, 0.06)[0] == "lower --fixmatch.threshold (now 0.95)"
-    assert advice(FEW_CLASSES, recipe, 0.06)[0] == "align the guesses (--fixmatch.align)"
+    assert advice(FEW_CLASSES, recipe, 0.06)[0] == "align the guesses (--fixmatch.align 0.5)"
     ramped = Recipe(settings={"mixmatch.ramp": 500, "mixmatch.weight": 75.0})
     assert "(--mixmatch.ramp, now 500)" in advice(FEW_CLASSES, ramped, 0.06)[0]
     assert "halve the learning rate (--learning-rate 0.03)" in advice(FEW_CLASSES, recipe, 0.06)
-    aligned = Recipe(settings={"fixmatch.threshold": 0.95, "fixmatch.align": True})
+    aligned = Recipe(settings={"fixmatch.threshold": 0.95, "fixmatch.align": 0.5})
     assert not any("align" in line for line in advice(FEW_CLASSES, aligned, 0.06))
 
 

@@ -113,6 +113,7 @@ def test_method_settings(tmp_path: Path) -> None:
         "--icl.reading",
         "authors",
         "--fixmatch.align",
+        "0.5",
         "--steps",
         "2",
         "--no-floor",
@@ -123,7 +124,7 @@ def test_method_settings(tmp_path: Path) -> None:
     settings = json.loads((tmp_path / "r" / "recipe.json").read_text())["recipe"]["settings"]
     assert settings["fixmatch.threshold"] == 0.5
     assert settings["icl.reading"] == "authors"
-    assert settings["fixmatch.align"] is True
+    assert settings["fixmatch.align"] == 0.5
     assert settings["icl.weight"] == 0.5  # the defaults are saved as well
 
 

@@ -397,11 +397,11 @@ def test_guesses_are_aligned_for_vectors_unless_told_otherwise(kind: str) -> Non
     x: Array = rows if kind == "vectors" else pixels(len(rows), 1)
     eager = {"fixmatch.threshold": 0.4}  # so that guesses count from the first step
 
-    def answers(**more: bool) -> Array:
+    def answers(**more: float) -> Array:
         settings = eager | {f"fixmatch.{name}": value for name, value in more.items()}
         return model(8, settings=settings).fit(x, y).predict_proba(x)
 
-    usual, aligned, plain = answers(), answers(align=True), answers(align=False)
+    usual, aligned, plain = answers(), answers(align=0.5), answers(align=0.0)
     assert not np.array_equal(aligned, plain)
     assert np.array_equal(usual, aligned if kind == "vectors" else plain)
 

@@ -330,8 +330,8 @@ def test_changed_images_are_refused(digits: Dataset, tmp_path: Path) -> None:
 def test_settings_that_are_not_the_usual_ones_are_said(
     digits: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train(tiny(tmp_path / "run", settings={"fixmatch.align": True}), digits)
-    assert "icl-ssl with fixmatch.align True, cnn on" in capsys.readouterr().out
+    train(tiny(tmp_path / "run", settings={"fixmatch.align": 0.5}), digits)
+    assert "icl-ssl with fixmatch.align 0.5, cnn on" in capsys.readouterr().out
 
 
 def test_the_split_of_a_resumed_run_is_the_one_it_wrote(digits: Dataset, tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ TERMS: dict[str, type[Term]] = {
 }
 ALIASES = {"icl-ssl": "fixmatch+icl"}
 MORE_THAN_0 = {"temperature", "beta", "queue"}  # settings, of whatever method
-AT_MOST_1 = {"momentum", "smoothing", "threshold", "like"}
+AT_MOST_1 = {"momentum", "smoothing", "threshold", "like", "align"}
 
 
 def parts_of(name: str) -> dict[str, type[Method]]:

@@ -14,14 +14,14 @@ class FixMatch(Method):
 
     paper = "https://arxiv.org/abs/2001.07685"
     targets = ("weak",)
-    for_vectors = {"align": True}  # noqa: RUF012
+    for_vectors = {"align": 0.5}  # noqa: RUF012
     mean_prediction: Tensor
 
     def __init__(
         self,
         threshold: Annotated[float, "keep a guess whose probability is at least this (tau)"] = 0.95,
         weight: Annotated[float, "of the unlabelled term"] = 1.0,
-        align: Annotated[bool, "divide guesses by their running mean, for classes of about equal size"] = False,
+        align: Annotated[float, "divide guesses by their mean to this power: 1 where classes are of equal size"] = 0.0,
     ) -> None:
         super().__init__()
         self.threshold, self.weight, self.align = threshold, weight, align
@@ -48,4 +48,4 @@ class FixMatch(Method):
         if not self.align:
             return probabilities
         self.mean_prediction.lerp_(probabilities.mean(0), max(0.01, 1 / (step.index + 1)))
-        return align(probabilities, self.mean_prediction)
+        return align(probabilities, self.mean_prediction**self.align)

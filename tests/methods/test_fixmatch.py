@@ -28,9 +28,10 @@ def test_loss_and_gradient(threshold: float, weight: float) -> None:
     assert through_guess is None  # a pseudo-label is a target, not a variable
 
 
-def test_alignment_divides_by_the_running_mean() -> None:
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_alignment_divides_by_the_running_mean(power: float) -> None:
     """The mean of the first step is its own; the second moves it half-way (1 / n), later ones by 1 in 100."""
-    method = FixMatch(threshold=0.6, align=True)
+    method = FixMatch(threshold=0.6, align=power)
     method.build(make_problem())
     method.double()
     mean: list[float] = []
@@ -41,7 +42,7 @@ def test_alignment_divides_by_the_running_mean() -> None:
         batch_mean = [sum(row[c] for row in rows) / len(rows) for c in range(CLASSES)]
         mean = [m + rate * (b - m) for m, b in zip(mean or batch_mean, batch_mean, strict=True)]
         terms = method.loss(make_step(index), out)
-        expected, _, _ = reference.fixmatch(weak.tolist(), strong.tolist(), 0.6, mean)
+        expected, _, _ = reference.fixmatch(weak.tolist(), strong.tolist(), 0.6, [value**power for value in mean])
         assert method.mean_prediction.tolist() == pytest.approx(mean)
         assert terms["unlabelled"].item() == pytest.approx(expected)
 
@@ -49,7 +50,7 @@ def test_alignment_divides_by_the_running_mean() -> None:
 def test_no_alignment_under_the_plain_name() -> None:
     method = make_method("fixmatch")
     assert isinstance(method, FixMatch)
-    assert (method.align, method.threshold, method.weight) == (False, 0.95, 1.0)
+    assert (method.align, method.threshold, method.weight) == (0.0, 0.95, 1.0)
 
 
 def test_views() -> None:

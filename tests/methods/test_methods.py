@@ -168,7 +168,7 @@ def test_alias() -> None:
         ("icl-ssl", {"icl.temperature": 0}, "icl.temperature must be more than 0"),
         ("mixmatch", {"ramp": 1.5}, "mixmatch.ramp must be a whole number"),
         ("freematch", {"momentum": 5}, "freematch.momentum must be at most 1"),
-        ("fixmatch", {"align": "no"}, "fixmatch.align must be true or false"),
+        ("fixmatch", {"align": True}, "fixmatch.align must be a number"),
         ("fixmatch", {"threshold": 95}, "fixmatch.threshold must be at most 1"),
         ("icl-ssl", {"temperature": 0.5, "icl.temperature": 0.7}, "icl.temperature of icl-ssl is given twice"),
     ],
