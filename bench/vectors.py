@@ -100,21 +100,27 @@ def one(rows: Rows, side: str, per_class: int, seed: int) -> dict[str, float]:
 
 
 def table(found: dict[str, dict[str, float]], counts: list[int], sides: list[str], sets: list[str]) -> str:
-    """Markdown: mean and standard deviation over seeds of the accuracy in percent."""
+    """Markdown, for each number of labels: mean and standard deviation over seeds of the accuracy in percent."""
+
+    def of(measure: str, *key: object) -> list[float]:
+        return [value[measure] for name, value in found.items() if json.loads(name)[: len(key)] == list(key)]
+
     lines = []
-    for name in sets:
-        lines += ["", f"**{name}**", "", f"| | {' | '.join(f'{n} labels per class' for n in counts)} | seconds |"]
-        lines.append("|---" * (len(counts) + 2) + "|")
+    for count in counts:
+        head = " | ".join(sets)
+        lines += [f"| {count} labels per class | {head} |", "|---" * (len(sets) + 1) + "|"]
         for side in sides:
-            cells, seconds = [], []
-            for count in counts:
-                here = [value for key, value in found.items() if json.loads(key)[:3] == [name, side, count]]
-                percent = [100 * value["accuracy"] for value in here]
-                seconds += [value["seconds"] for value in here]
-                cells.append(
-                    f"{statistics.mean(percent):.1f} ± {statistics.stdev(percent):.1f}" if len(percent) > 1 else ""
-                )
-            lines.append(f"| {side} | {' | '.join(cells)} | {statistics.median(seconds):.1f} |")
+            cells = []
+            for name in sets:
+                percent = [100 * accuracy for accuracy in of("accuracy", name, side, count)]
+                there = len(percent) > 1
+                cells.append(f"{statistics.mean(percent):.1f} ± {statistics.stdev(percent):.1f}" if there else "")
+            lines.append(f"| {side} | {' | '.join(cells)} |")
+        lines.append("")
+    lines += [f"| seconds, median | {' | '.join(sets)} |", "|---" * (len(sets) + 1) + "|"]
+    for side in sides:
+        medians = (statistics.median(of("seconds", name, side) or [0.0]) for name in sets)
+        lines.append(f"| {side} | {' | '.join(f'{median:.1f}' for median in medians)} |")
     return "\n".join(lines)
 
 

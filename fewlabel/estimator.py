@@ -44,7 +44,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     ----------
     method : name of a method, see `fewlabel methods`; `+icl` may follow any
     settings : of the method's parts, such as {"icl.temperature": 0.5}. Of vectors FixMatch's guesses are half
-        aligned ({"fixmatch.align": 0.5}), as no augmentation keeps classes apart: 1 where they are of equal size
+        aligned ({"fixmatch.align": 0.5}; 1 suits classes of equal size), and ICL has a weight of 0.1
     network : "cnn", "mlp" or "wrn-DEPTH-WIDTH"; by default what suits the data and the device. Vectors need "mlp"
     encoder : a torch module of your own that maps a batch to features. It gets pixels as float32 from 0 to 255
         (N, C, H, W), or vectors as they are: what it needs beforehand (a size, a normalisation) belongs into it

@@ -18,6 +18,7 @@ class ICL(Term):
 
     paper = "https://arxiv.org/abs/2202.11915"
     uses_embedding = True
+    for_vectors = {"weight": 0.1}  # noqa: RUF012
 
     def __init__(
         self,
