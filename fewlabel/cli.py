@@ -346,7 +346,8 @@ def drift(
     from .data import load
     from .drift import CONTROL, advice, measure, write_drifts
 
-    make_folder(Path(out))
+    if Path(out).exists() and not Path(out).is_dir():
+        raise UserError(f"{out} is no folder: choose another --out.")
     dataset = load(data, root, labels=labels, test=test, size=size)
     chosen = [name.strip() for name in (only or "").split(",") if name.strip()]
     plain, drifts = measure(

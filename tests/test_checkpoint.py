@@ -187,7 +187,7 @@ def test_overwriting_touches_only_what_a_run_writes(tmp_path: Path) -> None:
     directory = RunDirectory(path)
     directory.refuse_occupied(resume=False, overwrite=True)
     assert directory.open(Recipe(seed=2), "data", resume=False, overwrite=True) is None
-    assert [entry.name for entry in path.iterdir()] == ["notes.txt"]
+    assert sorted(entry.name for entry in path.iterdir()) == [".lock", "notes.txt"]
 
 
 @pytest.mark.parametrize("flags", [(False, False), (False, True), (True, False)])
@@ -209,7 +209,7 @@ def test_a_run_killed_before_its_recipe_was_written(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
     directory.refuse_occupied(resume=False, overwrite=False)
     assert directory.open(Recipe(), "data", resume=True, overwrite=False) is None
-    assert list(tmp_path.iterdir()) == []
+    assert [entry.name for entry in tmp_path.iterdir()] == [".lock"]
 
 
 def test_a_run_whose_split_is_gone(tmp_path: Path) -> None:
