@@ -106,7 +106,7 @@ def test_advice_names_the_settings_of_the_run() -> None:
 def test_a_run_says_it_on_the_terminal_in_the_metrics_and_in_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing can be kept at a threshold above 1, which users cannot ask for. It is said once, also where the run is stopped and resumed."""
+    """Nothing can be kept at a threshold above 1. It is said once, also where the run is stopped and resumed."""
     monkeypatch.setattr("fewlabel.methods.AT_MOST_1", set())
     recipe = Recipe(
         method="fixmatch",
