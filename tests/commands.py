@@ -1,6 +1,7 @@
 """The command line as its users have it: another process."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,9 +17,15 @@ def fewlabel(*words: str | Path, cwd: Path) -> "subprocess.CompletedProcess[str]
 
 
 def start(*words: str | Path, cwd: Path) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "fewlabel", *map(str, words)]
+    """A command at work, which hears Ctrl-C even where the tests themselves were started in the background."""
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=ENVIRONMENT
+        [sys.executable, "-m", "fewlabel", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env=ENVIRONMENT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
