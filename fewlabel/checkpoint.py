@@ -22,8 +22,8 @@ from .recipe import Recipe
 
 MAGIC = b"fewlabel checkpoint 1\n"
 DIGEST = 32  # bytes of the SHA-256 that follows
+LOCK = ".lock"  # it stays when a run has ended: whether it is held is what counts
 FILES = {"recipe.json", "labels.csv", "metrics.jsonl", "last.ckpt", "previous.ckpt", "new.ckpt", "model.safetensors"}
-LOCK = ".lock"
 FILES |= {"model.json", "predictions.csv", "report.html", "floor", LOCK}  # with the above: all that a run writes
 
 

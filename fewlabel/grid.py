@@ -119,7 +119,7 @@ def run_one(recipe: Recipe, out: Path) -> tuple[str, Result]:
 
 
 def write_result(out: Path, recipe: Recipe, result: Result) -> None:
-    """Nothing replaces the result of a finished run: another grid may have been faster."""
+    """A failure never replaces what a finished run left: another grid may have been faster."""
     if result.error and finished(out, recipe):
         return
     path = result_path(out, recipe)

@@ -391,8 +391,6 @@ def interruptible(ranks: Ranks = ALONE) -> Iterator[Any]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if pressed.is_set() and ranks.count == 1:  # too late for the last step to notice
-        raise Interrupted("stopped after the last step; everything is saved.")
 
 
 # ---- after the last step

@@ -4,8 +4,6 @@ import hashlib
 import math
 import zlib
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
-from os import PathLike
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -17,20 +15,13 @@ from .augment import CHANGES
 from .data import Dataset, Images, few_label_split
 from .data.images import UNLABELLED
 from .data.named import NAMED
-from .errors import UserError, unknown
+from .errors import UserError, of_kind, unknown
 from .methods import full_settings, make_method
 from .networks import make_encoder
 from .recipe import Recipe
 
 # Which got short runs on MNIST to an accuracy soonest; the paper's 0.03 is for 300,000 steps.
 DEFAULT_RATES = {"cnn": 0.2}  # others 0.06
-KINDS: dict[Any, tuple[str, Any]] = {  # of the settings of a recipe: in words, and what will do
-    bool: ("true or false", bool),
-    int: ("a whole number", Integral),
-    float: ("a number", Real),
-    str: ("text", (str, PathLike)),
-    dict: ("a dictionary", dict),
-}
 
 
 @dataclass(frozen=True)
@@ -147,7 +138,7 @@ def check_recipe(recipe: Recipe) -> Recipe:
 
 
 def checked_kinds(recipe: Recipe) -> Recipe:
-    """The recipe in Python's own types; refuses text for a number and the like, which Python lets pass."""
+    """The recipe in Python's own types, as its annotations have them."""
     values: dict[str, Any] = {}
     for name, hint in get_type_hints(Recipe).items():
         value, kind = getattr(recipe, name), get_args(hint)[0] if NoneType in get_args(hint) else hint
@@ -157,10 +148,7 @@ def checked_kinds(recipe: Recipe) -> Recipe:
             if value not in get_args(kind):
                 raise unknown(name, str(value), get_args(kind))
             continue
-        words, fits = KINDS[get_origin(kind) or kind]
-        if not isinstance(value, fits) or isinstance(value, bool) != (kind is bool):
-            raise UserError(f"{name.replace('_', '-')} must be {words}, not {value!r}.")
-        values[name] = kind(value) if kind in (int, float, str) else value
+        values[name] = of_kind(name.replace("_", "-"), value, get_origin(kind) or kind)
     return replace(recipe, **values)
 
 

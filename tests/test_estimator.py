@@ -402,6 +402,7 @@ def test_guesses_are_aligned_for_vectors_unless_told_otherwise(kind: str) -> Non
         return model(8, settings=settings).fit(x, y).predict_proba(x)
 
     usual, aligned, plain = answers(), answers(align=0.5), answers(align=0.0)
+    assert np.array_equal(model(8, settings=eager | {"align": 0.0}).fit(x, y).predict_proba(x), plain)
     assert not np.array_equal(aligned, plain)
     assert np.array_equal(usual, aligned if kind == "vectors" else plain)
 

@@ -16,7 +16,8 @@ import fewlabel
 from bench.methods import table
 from fewlabel import Recipe
 from fewlabel.errors import UserError
-from fewlabel.grid import Result, name_of, run_grid
+from fewlabel.grid import Result, name_of, read_result, run_grid, write_result
+from fewlabel.plan import check_recipe
 from tests.commands import ENVIRONMENT, wait_for
 
 BASE = Recipe(labels_per_class=2, network="cnn", batch=8, steps=10, evaluations=1, floor=False, method="supervised")
@@ -138,6 +139,15 @@ def test_a_recipe_of_another_shape_is_refused_before_anything_runs(tmp_path: Pat
     with pytest.raises(UserError, match="at least one job"):
         run_grid([BASE], tmp_path, jobs=0)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_failure_does_not_replace_a_result(tmp_path: Path) -> None:
+    """But a result replaces a failure."""
+    recipe = check_recipe(BASE)
+    failed, good = Result(recipe.to_dict(), error="no luck"), Result(recipe.to_dict(), accuracy=0.5)
+    for written, there in ((failed, failed), (good, good), (failed, good)):
+        write_result(tmp_path, recipe, written)
+        assert read_result(tmp_path, recipe) == there
 
 
 def test_the_table_of_the_bench() -> None:

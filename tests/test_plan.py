@@ -1,7 +1,9 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -82,7 +84,7 @@ def test_fingerprint_notices_changes(digits: Dataset) -> None:
         ({"floor": 1}, "floor must be true or false, not 1"),
         ({"precision": "float31"}, "unknown precision 'float31': did you mean float32"),
         ({"settings": {"icl.beta": 0}}, "icl.beta must be more than 0"),
-        ({"settings": {"icl.weight": -1}}, "icl.weight must be a number of at least 0"),
+        ({"settings": {"icl.weight": -1}}, "icl.weight must be at least 0"),
     ],
 )
 def test_recipes_that_cannot_work(changes: dict[str, Any], message: str) -> None:
@@ -101,6 +103,14 @@ def test_a_checked_recipe_has_every_setting_and_full_paths(tmp_path: Path, monke
     assert first.settings["fixmatch.threshold"] == 0.95
     assert check_recipe(first) == first
     assert check_recipe(Recipe(data="mnist")).data == "mnist"
+
+
+def test_a_checked_recipe_is_of_python_s_own_types() -> None:
+    """Numbers of numpy and paths are welcome, but recipe.json cannot hold them."""
+    given: dict[str, Any] = {"seed": np.int64(1), "learning_rate": np.float32(0.5), "out": Path("run"), "batch": 8}
+    checked = check_recipe(Recipe(**given, settings={"icl.weight": np.float64(2)}))
+    assert json.loads(json.dumps(checked.to_dict())) == checked.to_dict()
+    assert (checked.seed, checked.learning_rate, checked.out, checked.settings["icl.weight"]) == (1, 0.5, "run", 2.0)
 
 
 def test_test_images_without_labels(digits: Dataset) -> None:

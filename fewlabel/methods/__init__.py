@@ -2,10 +2,9 @@
 
 import inspect
 import math
-from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
 
-from ..errors import UserError, unknown
+from ..errors import UserError, of_kind, unknown
 from .adamatch import AdaMatch
 from .aug_contrast import AugContrast
 from .comatch import CoMatch
@@ -105,18 +104,15 @@ def check(name: str, value: Any, setting: inspect.Parameter) -> Any:
     kind = get_args(setting.annotation)[0]
     if get_origin(kind) is Literal and value not in get_args(kind):
         raise unknown(f"value of {name}", str(value), get_args(kind))
-    if kind is bool and not isinstance(value, bool):
-        raise UserError(f"{name} must be true or false, not {value!r}.")
+    if kind in (bool, int, float):
+        value = of_kind(name, value, kind)
     if kind in (int, float):
-        number = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
-        words = "a whole number" if kind is int else "a number"
-        if not (number and 0 <= value < math.inf):
-            raise UserError(f"{name} must be {words} of at least 0, not {value!r}.")
+        if not 0 <= value < math.inf:
+            raise UserError(f"{name} must be at least 0 and finite, not {value!r}.")
         if value == 0 and setting.name in MORE_THAN_0:
             raise UserError(f"{name} must be more than 0.")
         if value > 1 and setting.name in AT_MOST_1:
             raise UserError(f"{name} must be at most 1, not {value!r}.")
-        return kind(value)
     return value
 
 
