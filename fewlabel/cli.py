@@ -344,7 +344,7 @@ def drift(
     from rich.table import Table
 
     from .data import load
-    from .drift import CONTROL, advice, measure, write_drifts
+    from .drift import CONTROL, advice, by_chance, measure, write_drifts
 
     if Path(out).exists() and not Path(out).is_dir():
         raise UserError(f"{out} is no folder: choose another --out.")
@@ -369,7 +369,12 @@ def drift(
     write_drifts(Path(out), dataset.train, drifts)
     if any(one.flagged for one in drifts if one.operation == CONTROL):
         console.print(f"Even {CONTROL} was flagged, which changes nothing: give more labels or --seeds.")
-    if dataset.test is None:
+    if dataset.test is not None:
+        console.print(
+            f"Of {len(drifts)} harmless operations chance alone would flag {by_chance(len(drifts), seeds):.1f} on "
+            "average; with more --seeds, fewer."
+        )
+    else:
         console.print(
             "Careful: there were no pictures to be judged by (--test), so labelled ones were left out in turn. "
             "With few labels that tells little: a drop may be chance, and what is not flagged may still do harm."
@@ -411,8 +416,6 @@ def paper_run(
         raise unknown("backend", backend, ("local", "dask"))
     if (backend == "dask") != (scheduler is not None):
         raise UserError("--backend dask and --scheduler ADDRESS belong together.")
-    if jobs < 1:
-        raise UserError(f"a grid needs at least one job, not {jobs}.")
     if scheduler and not isinstance(work_of(name, scale), tuple):
         raise UserError(f"{name} rests on no grid of runs: a cluster is of no use to it.")
     if recipes := recipes_of(name, scale, root, data):
@@ -461,9 +464,9 @@ def paper_show(
 
     exhibit = exhibit_of(name)
     work_of(name, scale)  # is there such a scale?
+    if format not in FORMATS:
+        raise unknown("format", format, FORMATS)
     if exhibit.drawn in TABLES:
-        if format not in FORMATS:
-            raise unknown("format", format, FORMATS)
         print(FORMATS[format](TABLES[exhibit.drawn](name, scale, Path(out), root)))
         return
     figure = FIGURES[exhibit.drawn](name, scale, Path(out), root)

@@ -121,7 +121,8 @@ def folds(dataset: Dataset, per_class: int | None, seeds: int) -> list[Fold]:
             f"a class of {dataset.name} has {fewest} labelled images, {per_class} per class were asked for."
         )
     if test is not None:
-        judged = torch.randperm(len(test), generator=generator(0, 0, "drift"))[:MOST_TESTS]
+        judged = (test.labels != UNLABELLED).nonzero().flatten()
+        judged = judged[torch.randperm(len(judged), generator=generator(0, 0, "drift"))[:MOST_TESTS]]
         most = per_class or min(fewest, max(1, MOST_LABELS // len(train.classes)))
         chosen = [torch.from_numpy(few_label_split(train.labels, most, seed)) for seed in range(seeds)]
         return [Fold(train.pixels[c], train.labels[c], test.pixels[judged], test.labels[judged]) for c in chosen]
@@ -211,6 +212,13 @@ def measure(
         error = statistics.stdev(changes) / len(changes) ** 0.5
         drifts.append(Drift(name, statistics.mean(values), statistics.mean(changes), error))
     return statistics.mean(plain), drifts
+
+
+def by_chance(operations: int, seeds: int) -> float:
+    """How many of so many operations would be flagged though none of them changes anything."""
+    from scipy.stats import t
+
+    return operations * float(t.cdf(-2, seeds - 1))
 
 
 def advice(drifts: Collection[Drift]) -> str:

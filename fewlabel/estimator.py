@@ -163,8 +163,10 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         dataset = Dataset("X", images, None, flip=images.channels == 3)
         plan = make_plan(check_recipe(self._recipe(vectors=rows.ndim == 2)), dataset)
         self.classes_ = classes
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(plan.recipe.seed)  # of dropout in an encoder of the user's own
+        drawing = self.encoder is not None and not self.frozen  # in whose dropout torch's global generator draws
+        with torch.random.fork_rng(devices=[], enabled=drawing):
+            if drawing:
+                torch.manual_seed(plan.recipe.seed)
             self.network_ = self._train(plan, dataset, continued)
         guesses = self.classes_[probabilities(self.network_, images.pixels).argmax(1).numpy()]
         known = (labels != UNLABELLED).numpy()

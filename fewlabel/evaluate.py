@@ -4,7 +4,6 @@ import copy
 import math
 
 import torch
-from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from .augment.colour import grey
@@ -88,6 +87,8 @@ def calibration_error(guesses: Tensor, labels: Tensor, bins: int = 15) -> float:
 
 def fit_temperature(guesses: Tensor, labels: Tensor) -> float:
     """The temperature under which these labels are most likely: more than 1 where guesses were too confident."""
+    from scipy.optimize import minimize_scalar  # slow to import, and training has no use for it
+
     known = labels >= 0
     logits, truth = guesses[known].double().clamp(min=1e-12).log(), labels[known]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import joblib
+import torch
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from . import __version__
@@ -49,14 +50,12 @@ def run_grid(
 
     With the address of a Dask `scheduler` its workers run them, as many at a time as they have threads. A run whose
     result is in `out` is not run again unless it had failed; one that was killed goes on from its last checkpoint. A
-    failure stops no other run. `told` is called with every result as it comes. Results are known by the recipe: after a
-    change of the data or of the code, choose another `out`.
+    failure stops no other run. `told` is called with every result as it comes. Results are known by the recipe and the
+    version of fewlabel: after a change of the data or of your own code, choose another `out`.
     """
-    if jobs < 1:
-        raise UserError(f"a grid needs at least one job, not {jobs}.")
+    threads = threads_for(jobs) if scheduler is None else None
     grid = {name_of(recipe): recipe for recipe in map(check_recipe, recipes)}
     results = {name: result for name, recipe in grid.items() if (result := finished(out, recipe))}
-    threads = max(1, joblib.cpu_count() // jobs) if scheduler is None else None
     with workers(jobs, scheduler) as (parallel, killed):
         for attempt in range(1, ATTEMPTS + 1):
             left = [replace(recipe, threads=threads) for name, recipe in grid.items() if name not in results]
@@ -71,6 +70,13 @@ def run_grid(
                 if attempt == ATTEMPTS:
                     raise UserError("a worker process was killed again and again: try fewer jobs at a time.") from error
     return [results[name] for name in grid]
+
+
+def threads_for(jobs: int) -> int:
+    """That each of so many runs at a time has."""
+    if jobs < 1:
+        raise UserError(f"a grid needs at least one job, not {jobs}.")
+    return max(1, torch.get_num_threads() // jobs)
 
 
 @contextmanager
@@ -131,11 +137,10 @@ def read_result(out: Path, recipe: Recipe) -> Result | None:
     """What a run of this version left, which may be its failure; None where it left nothing."""
     try:
         facts = json.loads(result_path(out, recipe).read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    curve = tuple((step, accuracy) for step, accuracy in facts.get("curve", ()))
-    result = Result(**facts | {"alarms": tuple(facts["alarms"]), "curve": curve})
-    return result if result.version == __version__ else None
+    curve = tuple((step, accuracy) for step, accuracy in facts["curve"])
+    return Result(**facts | {"alarms": tuple(facts["alarms"]), "curve": curve})
 
 
 def finished(out: Path, recipe: Recipe) -> Result | None:
@@ -149,7 +154,8 @@ def result_path(out: Path, recipe: Recipe) -> Path:
 
 
 def name_of(recipe: Recipe) -> str:
-    """Method and seed to read, and a key of all that the run computes."""
+    """Method and seed to read, and a key of all that the run computes and of the version that computes it."""
     content = {name: value for name, value in recipe.to_dict().items() if name not in PLACES}
+    content["version"] = __version__
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
     return f"{recipe.method}-{recipe.seed}-{key}"

@@ -27,7 +27,6 @@ from .predict import write_predictions
 from .progress import Reporter
 from .ranks import ALONE, Ranks, all_ranks, launch, local_rank, restarts
 from .recipe import Recipe
-from .report import write_report
 from .training import Training
 
 FLOOR = "supervised"  # the method that learns from the labels alone
@@ -406,6 +405,8 @@ def finish(
     floor: list[dict[str, Any]] | None,
 ) -> None:
     """Write the model, the predictions and the report."""
+    from .report import write_report  # matplotlib takes its time: not before the first step
+
     train = dataset.train
     description = {
         "network": plan.network,

@@ -6,10 +6,15 @@ processes the same run as on one.
 """
 
 import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import Tensor
+
+GLOBAL = threading.Lock()  # for the one generator that all threads share
 
 
 def seed_of(seed: int, step: int, source: str) -> int:
@@ -21,6 +26,14 @@ def seed_of(seed: int, step: int, source: str) -> int:
 def generator(seed: int, step: int, source: str) -> torch.Generator:
     """A fresh CPU generator; draws are made on the CPU so that every device sees the same numbers."""
     return torch.Generator().manual_seed(seed_of(seed, step, source))
+
+
+@contextmanager
+def seeded(seed: int, source: str) -> Iterator[None]:
+    """Torch's global generator, from which layers draw their first weights, is seeded within and as before after it."""
+    with GLOBAL, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_of(seed, 0, source))
+        yield
 
 
 def beta(concentration: float, count: int, generator: torch.Generator) -> Tensor:

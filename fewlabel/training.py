@@ -18,7 +18,7 @@ from .methods import Method, Outputs, Problem, Step, make_method
 from .networks import Classifier, Output, make_classifier, set_norm_momentum, share_norms
 from .plan import Plan
 from .progress import Meter
-from .randomness import seed_of
+from .randomness import seeded
 from .ranks import ALONE, Ranks
 
 LIKE = 10  # times as large as the median at most: then the ranges of columns are alike
@@ -64,8 +64,7 @@ class Training:
             std=std,
             encoder=encoder,
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_of(recipe.seed, 0, "method"))
+        with seeded(recipe.seed, "method"):
             method.build(
                 Problem(
                     classes=len(dataset.train.classes),

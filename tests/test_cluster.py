@@ -29,12 +29,6 @@ def cluster() -> Iterator[distributed.LocalCluster]:
         yield made
 
 
-@pytest.fixture(autouse=True)
-def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many threads for a run here as one of a worker has, so that the bits are the same."""
-    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
-
-
 def accuracies(results: list[Result]) -> list[float | None]:
     assert [result.error for result in results] == [None] * len(results)
     return [result.accuracy for result in results]

@@ -14,7 +14,18 @@ from fewlabel import drift
 from fewlabel.augment import CHANGES
 from fewlabel.cli import main
 from fewlabel.data import Dataset, Images, few_label_split
-from fewlabel.drift import COLOUR_ONLY, CONTROL, DRIFTS, Drift, advice, folds, measure, train_small, write_drifts
+from fewlabel.drift import (
+    COLOUR_ONLY,
+    CONTROL,
+    DRIFTS,
+    Drift,
+    advice,
+    by_chance,
+    folds,
+    measure,
+    train_small,
+    write_drifts,
+)
 from fewlabel.errors import UserError
 from fewlabel.plan import check_recipe
 from fewlabel.randomness import generator
@@ -176,7 +187,7 @@ def test_with_test_images_there_is_a_split_for_each_seed() -> None:
         chosen = few_label_split(train.labels, 2, seed)
         assert numbers(fold.train) == chosen.tolist()
         assert torch.equal(fold.labels, train.labels[torch.from_numpy(chosen)])
-        assert sorted(numbers(fold.test)) == [0, 1, 2, 3, 4]
+        assert sorted(numbers(fold.test)) == [0, 1, 2, 4]  # of number 3 nothing is known
         assert [test.labels[n] for n in numbers(fold.test)] == fold.truth.tolist()
     assert len({tuple(numbers(fold.train)) for fold in made}) > 1
 
@@ -191,10 +202,12 @@ def test_unless_told_as_many_labels_are_used_as_there_are_but_500_in_all(monkeyp
 
 def test_of_many_test_images_all_seeds_are_judged_by_the_same_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drift, "MOST_TESTS", 6)
-    made = folds(Dataset("some", numbered([0, 1] * 5, 2), numbered([0, 1] * 20, 2), flip=True), 1, seeds=3)
+    test = numbered([-1, 0, 1] * 20 + [-1] * 100, 2)
+    made = folds(Dataset("some", numbered([0, 1] * 5, 2), test, flip=True), 1, seeds=3)
     judged = [numbers(fold.test) for fold in made]
     assert judged[0] == judged[1] == judged[2]
     assert len(set(judged[0])) == 6
+    assert (test.labels[judged[0]] >= 0).all()
 
 
 @pytest.mark.parametrize(("each", "parts"), [(2, 6), (10, 30), (11, 10), (20, 10)])
@@ -311,6 +324,14 @@ def test_all_operations_are_tried_unless_some_are_named(monkeypatch: pytest.Monk
         measure(grey, seeds=1)
 
 
+def test_what_chance_flags() -> None:
+    """Simulated: the mean of so many changes that mean nothing, against their own standard error."""
+    changes = np.random.default_rng(0).normal(size=(200_000, 5))
+    errors = changes.std(1, ddof=1) / 5**0.5
+    assert by_chance(20, 5) == pytest.approx(20 * (changes.mean(1) < -2 * errors).mean(), rel=0.03)
+    assert by_chance(20, 20) < by_chance(20, 5)
+
+
 def test_a_drop_of_more_than_two_standard_errors_is_flagged() -> None:
     assert not Drift("rotate", 0.5, change=-0.25, error=0.125).flagged
     assert Drift("rotate", 0.5, change=-0.26, error=0.125).flagged
@@ -368,6 +389,7 @@ def test_drift_of_arrays_with_a_test_part(tmp_path: Path) -> None:
     assert said.count("changes the meaning") == 1
     assert "Leave them out of training: fewlabel train bars.npz --without horizontal-flip" in said
     assert "Careful" not in said
+    assert "Of 2 harmless operations chance alone would flag 0.2 on average" in said
     assert "Even one-pixel-shift" not in said
     with (tmp_path / "found" / "drift.csv").open(newline="") as file:
         verdicts = {row["operation"]: row["flagged"] for row in csv.DictReader(file)}

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UserError, unknown
-from ..randomness import seed_of
+from ..randomness import seeded
 from .classifier import Classifier, Output
 from .mlp import MLP, VectorMLP
 from .norm import norms_frozen, set_norm_momentum, share_norms
@@ -60,8 +60,7 @@ def make_classifier(
 
     A copy of the user's own `encoder` may take the place of the network's; nothing is normalised for it.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_of(seed, 0, "weights"))
+    with seeded(seed, "weights"):
         if encoder is None:
             encoder, features = make_encoder(name, channels, size)
         else:

@@ -1,5 +1,6 @@
 """The paper's figures, drawn from our runs and data; each as PNG and SVG."""
 
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from torch import Tensor
 from ..data import Images, load
 from ..errors import UserError
 from ..report import BLUE, GREEN, GREY, ORANGE, as_picture
+from .exhibits import Grid
 from .runs import kept
-from .show import grids_of, of_method, percent, results_of
+from .show import NOT_RUN, Found, grids_of, note, of_method, percent, results_of
 
 # ---- drawings
 
@@ -161,6 +163,7 @@ def curves(name: str, scale: str, out: Path, root: str | None) -> Figure:
     figure = Figure(figsize=(2.9 * len(grid.labels), 5.2), layout="constrained")
     panels = figure.subplots(len(bases), len(grid.labels), squeeze=False, sharex="row", sharey="row")
     found = results_of(grid, scale, out)
+    caption(figure, grid, found, "bands from the lowest to the highest seed")
     for row, base in enumerate(bases):
         for column, labels in enumerate(grid.labels):
             axes = panels[row][column]
@@ -175,7 +178,7 @@ def curves(name: str, scale: str, out: Path, root: str | None) -> Figure:
             axes.set_xlabel("step")
             tidy(axes)
         panels[row][0].set_ylabel("test accuracy (%)")
-    legend(panels[0][0])
+    legend(figure)
     return figure
 
 
@@ -191,30 +194,33 @@ def against_labels(name: str, scale: str, out: Path, root: str | None) -> Figure
     figure = Figure(figsize=(3.2 * len(bases), 3.2), layout="constrained")
     panels = figure.subplots(1, len(bases), squeeze=False, sharey=True)[0]
     found = results_of(grid, scale, out)
+    caption(figure, grid, found, "whiskers: standard deviation over seeds")
     for axes, base in zip(panels, bases, strict=True):
         for method, colour, style, label in with_and_without(base):
             values = [percent(of_method(found, method, labels)) for labels in grid.labels]
             errorbars(axes, grid.labels, values, colour, style, label)
         axes.set_title(base, fontsize=10)
-        axes.set(xlabel="labels", xscale="log", xticks=list(grid.labels), xticklabels=list(grid.labels))
+        axes.set(xlabel="labels", xscale="log", xlim=(0.8 * min(grid.labels), 1.25 * max(grid.labels)))
+        axes.set_xticks(list(grid.labels), [str(labels) for labels in grid.labels])
         axes.minorticks_off()
         tidy(axes)
     panels[0].set_ylabel("test accuracy (%)")
-    legend(panels[0])
+    legend(figure)
     return figure
 
 
 def sensitivity(name: str, scale: str, out: Path, root: str | None) -> Figure:
     """Figure 8: accuracy against alpha."""
     (grid,) = grids_of(name, scale)
-    figure = Figure(figsize=(4.6, 3.2), layout="constrained")
+    figure = Figure(figsize=(5.4, 3.6), layout="constrained")
     axes = figure.add_subplot()
     found = results_of(grid, scale, out)
+    caption(figure, grid, found, "whiskers: standard deviation over seeds")
     alphas = [settings["icl.weight"] for settings in grid.settings]
     values = [percent(results) for results in found.values()]
     errorbars(axes, alphas, values, BLUE, "-", "icl-ssl")
     axes.set(xlabel=r"$\alpha$, the weight of the contrastive term", ylabel="test accuracy (%)", xticks=alphas)
-    axes.set_title(f"{grid.data}, {grid.labels[0]} labels", fontsize=9)
+    axes.set_title(f"icl-ssl, {grid.labels[0]} labels", fontsize=9)
     tidy(axes)
     return figure
 
@@ -222,9 +228,11 @@ def sensitivity(name: str, scale: str, out: Path, root: str | None) -> Figure:
 def errorbars(
     axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]], colour: str, style: str, label: str
 ) -> None:
-    """Mean and standard deviation over seeds, where there are results."""
+    """Mean and standard deviation over seeds, where there are results; of one seed there is no deviation."""
     there = [
-        (place, np.mean(v), np.std(v, ddof=1) if len(v) > 1 else 0.0) for place, v in zip(x, values, strict=True) if v
+        (place, np.mean(v), np.std(v, ddof=1) if len(v) > 1 else np.nan)
+        for place, v in zip(x, values, strict=True)
+        if v
     ]
     if there:
         place, mean, spread = zip(*there, strict=True)
@@ -233,13 +241,26 @@ def errorbars(
         )
 
 
-def legend(axes: Axes) -> None:
-    if axes.get_legend_handles_labels()[1]:  # nothing is to be explained where nothing was run
-        axes.legend(frameon=False, fontsize=8, loc="lower right")
+def caption(figure: Figure, grid: Grid, found: Found, spread: str) -> None:
+    """Above everything: which runs these are, and what their spread is drawn as."""
+    runs = note(grid, [result for results in found.values() for result in results])
+    text = textwrap.fill(f"{runs} Lines: mean, {spread}.", int(15 * figure.get_figwidth()))
+    figure.suptitle(text, fontsize=8, x=0.01, ha="left")
+
+
+def legend(figure: Figure) -> None:
+    """One for all panels, whichever of them have something to explain."""
+    drawn = [axes.get_legend_handles_labels() for axes in figure.axes]
+    handles = {label: handle for pair in drawn for handle, label in zip(*pair, strict=True)}
+    if handles:
+        figure.legend(handles.values(), handles.keys(), frameon=False, fontsize=8, loc="outside lower center", ncols=2)
 
 
 def tidy(axes: Axes) -> None:
+    """No frame; a panel that shows nothing says so."""
     axes.spines[["top", "right"]].set_visible(False)
+    if not axes.has_data():
+        axes.text(0.5, 0.5, NOT_RUN, transform=axes.transAxes, ha="center", color=GREY)
 
 
 FIGURES: dict[str, Callable[[str, str, Path, str | None], Figure]] = {

@@ -16,9 +16,9 @@ from ..drift import measure
 from ..errors import UserError, unknown
 from ..evaluate import probabilities
 from ..files import make_folder, write_json
-from ..grid import Result, finished, run_grid
+from ..grid import Result, finished, run_grid, threads_for
 from ..loop import steps_of
-from ..plan import check_recipe, make_plan
+from ..plan import check_recipe, choose_device, make_plan
 from ..recipe import Recipe
 from ..terminal import with_progress
 from ..training import Training
@@ -105,23 +105,29 @@ def estimate(recipes: list[Recipe], out: Path, jobs: int) -> tuple[int, float]:
     for one in recipes:
         if finished(out, check_recipe(one)) is None:
             kinds.setdefault((one.data, one.method), []).append(one)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(max(1, threads // jobs))  # as many as each of them will have
     datasets = {data: load(data, alike[0].root) for (data, _), alike in kinds.items()}
-    shown = with_progress(kinds.items(), len(kinds), "Timing a few steps")
-    total = sum(len(alike) * seconds_of(alike[0], datasets[data]) for (data, _), alike in shown)
-    torch.set_num_threads(threads)
-    return sum(map(len, kinds.values())), total / jobs
+    times: list[float] = []
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads_for(jobs))
+    try:
+        for (data, _), alike in with_progress(kinds.items(), len(kinds), "Timing a few steps"):
+            times += [seconds_of(alike[0], datasets[data])] * len(alike)
+    finally:
+        torch.set_num_threads(threads)
+    return len(times), max([sum(times) / jobs, *times])
 
 
 def seconds_of(recipe: Recipe, dataset: Dataset) -> float:
-    """Of one run, its evaluations aside."""
-    plan = make_plan(recipe, dataset)
-    if recipe.images is not None:
-        plan = steps_of(recipe.images, plan, dataset)
-    training = Training(plan, dataset)
-    times = [seconds(training.advance, index) for index in range(min(TIMED_STEPS, plan.steps))]
-    return plan.steps * statistics.median(times[1:] or times)
+    """Of one run; 0 where it fails, as its result will tell."""
+    try:
+        plan = make_plan(recipe, dataset)
+        if recipe.images is not None:
+            plan = steps_of(recipe.images, plan, dataset)
+        training = Training(plan, dataset)
+        times = [seconds(training.advance, index) for index in range(min(TIMED_STEPS, plan.steps))]
+        return plan.steps * statistics.median(times[1:] or times) + plan.evaluations * seconds(training.evaluate)
+    except Exception:
+        return 0.0
 
 
 def seconds(work: Callable[..., object], *values: Any) -> float:
@@ -136,7 +142,7 @@ def seconds(work: Callable[..., object], *values: Any) -> float:
 # ---- what is no grid
 
 
-def time_methods(timing: Timing, scale: str, root: str | None) -> dict[str, dict[str, float]]:
+def time_methods(timing: Timing, scale: str, root: str | None) -> dict[str, Any]:
     """Seconds of an epoch of training and of a look at all test images; the methods take their steps in turn."""
     dataset = load(timing.data, root)
     assert dataset.test is not None
@@ -151,13 +157,14 @@ def time_methods(timing: Timing, scale: str, root: str | None) -> dict[str, dict
         method: [seconds(probabilities, training.teacher, dataset.test.pixels) for _ in range(3)]
         for method, training in trainings.items()
     }
-    return {
+    found = {
         method: {
             "training": EPOCH * statistics.median(times[method][1:]),
             "inference": statistics.median(looks[method]),
         }
         for method in trainings  # the first step, which allocates, is not counted
     }
+    return {"seconds": found, "device": str(choose_device(None)), "threads": torch.get_num_threads()}
 
 
 def timed_recipe(timing: Timing, scale: str, method: str, root: str | None) -> Recipe:

@@ -12,11 +12,12 @@ from ..data import load
 from ..errors import UserError
 from ..grid import Result, read_result
 from ..plan import check_recipe
-from .exhibits import CLASSES, EXHIBITS, Grid
+from .exhibits import CLASSES, EXHIBITS, Grid, Timing
 from .published import DATA_SETS, LABELS, PUBLISHED, SECONDS
-from .runs import EPOCH, kept
+from .runs import EPOCH, kept, timed_recipe
 
 NOT_RUN = "not run"
+THEIR_TIMES = "The paper's: CIFAR-10, wrn-28-2, 20 labels, a GPU; averages of 300 epochs, taken as seconds an epoch."
 Found: TypeAlias = dict[tuple[str, int, str], list[Result]]
 
 
@@ -108,10 +109,13 @@ def theirs_of(published: dict[str, tuple[Any, ...]], position: int) -> Callable[
     def cell(method: str) -> str:
         if method not in published:
             return ""
-        value = published[method][position]
-        return f"{value[0]:.2f} ± {value[1]:.2f}" if isinstance(value, tuple) else f"{value:.2f}"
+        return published_cell(published[method][position])
 
     return cell
+
+
+def published_cell(value: Any) -> str:
+    return f"{value[0]:.2f} ± {value[1]:.2f}" if isinstance(value, tuple) else f"{value:.2f}"
 
 
 def difference(found: Found, grid: Grid, labels: int, method: str, other: str) -> list[str] | None:
@@ -153,36 +157,47 @@ def note(grid: Grid, results: Sequence[Result]) -> str:
 
 def time_table(name: str, scale: str, out: Path, root: str | None) -> list[Table]:
     """Seconds and, since machines differ, ratios to FixMatch."""
-    ours = kept(name, scale, out)
-    rows = []
+    facts, rows = kept(name, scale, out), []
+    ours = facts and facts["seconds"]
     for method, (training, inference) in SECONDS.items():
         cells = [NOT_RUN] * 3
         if ours:
             seconds, base = ours[method], ours["fixmatch"]
             ratio = seconds["training"] / base["training"]
-            cells = [f"{seconds['training']:.1f}", f"{ratio:.2f}", f"{seconds['inference']:.2f}"]
-        theirs = [f"{training[0]:.1f}", f"{training[0] / SECONDS['fixmatch'][0][0]:.2f}", f"{inference[0]:.2f}"]
-        rows.append([method, *cells, *theirs])
+            cells = [f"{seconds['training']:.2f}", f"{ratio:.2f}", f"{seconds['inference']:.2f}"]
+        ratio = training[0] / SECONDS["fixmatch"][0][0]
+        rows.append([method, *cells, published_cell(training), f"{ratio:.2f}", published_cell(inference)])
     kinds = (f"training, {EPOCH:,} steps (s)", "times FixMatch", "inference, all test images (s)")
     paper = ("training (s)", "times FixMatch", "inference (s)")
     head = ["method", *(f"ours: {kind}" for kind in kinds), *(f"paper: {kind}" for kind in paper)]
-    return [Table(EXHIBITS[name].title, head, rows)]
+    return [Table(EXHIBITS[name].title, head, rows, [THEIR_TIMES, *([how_timed(name, scale, facts)] if facts else [])])]
+
+
+def how_timed(name: str, scale: str, facts: dict[str, Any]) -> str:
+    timing = EXHIBITS[name].work[scale]
+    assert isinstance(timing, Timing)
+    recipe = timed_recipe(timing, scale, timing.methods[0], None)
+    return (
+        f"Ours: {timing.data}, {recipe.network}, batch {recipe.batch}, mu {recipe.mu}, on {facts['device']} with "
+        f"{facts['threads']} threads; the median of {timing.steps} steps, taken in turn by methods, times {EPOCH:,}."
+    )
 
 
 def data_table(name: str, scale: str, out: Path, root: str | None) -> list[Table]:
     """The paper's facts beside what our readers find in the official files."""
-    rows = []
+    rows, notes = [], []
     for data, facts in DATA_SETS.items():
         try:
             found = load(data, root)
             assert found.test is not None
             ours: list[object] = [found.train.size, len(found.train), len(found.test), len(found.train.classes)]
-        except UserError:
-            ours = ["no files"] * 4
+        except UserError as error:
+            ours = ["not read"] * 4
+            notes.append(f"{data}: {error}")
         rows.append([data, *(str(fact) for pair in zip(ours, facts, strict=True) for fact in pair)])
     kinds = ("side", "training images", "test images", "classes")
     head = ["data set", *(f"{whose}: {kind}" for kind in kinds for whose in ("ours", "paper"))]
-    return [Table(EXHIBITS[name].title, head, rows)]
+    return [Table(EXHIBITS[name].title, head, rows, notes)]
 
 
 # ---- formats
