@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from .errors import UserError
-from .files import make_folder, write_atomically, write_csv, write_json
+from .files import cannot_write, make_folder, write_atomically, write_csv, write_json
 from .networks import Classifier, make_classifier
 from .recipe import Recipe
 
@@ -97,9 +97,7 @@ class RunDirectory:
                 if ours(entry) and entry.name != LOCK:
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         except OSError as error:
-            raise UserError(
-                f"cannot write the run directory {self.path} ({error.strerror}): choose another --out."
-            ) from error
+            raise cannot_write(self.path, error) from error
         return None
 
     def _keep_others_out(self) -> None:
@@ -108,7 +106,10 @@ class RunDirectory:
             return
         import fcntl
 
-        lock = os.open(self / LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            lock = os.open(self / LOCK, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -173,7 +174,7 @@ class RunDirectory:
                 seed=0,
             )
             network.load_state_dict(tensors)
-        except FileNotFoundError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise UserError(f"{self.path} holds no trained model: give the directory of a finished run.") from error
         except (json.JSONDecodeError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise UserError(f"the model in {self.path} is damaged: train it again.") from error

@@ -47,6 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except OSError as error:  # a file that may not be read, say
+        if error.filename is None:
+            raise
+        print(f"fewlabel: {error.filename}: {error.strerror}.", file=sys.stderr)
+        return USAGE_ERROR
 
 
 def overview() -> str:
@@ -197,8 +202,6 @@ def evaluate(
     console = Console()
     console.print(table)
     right, count = int(counts.diagonal().sum()), int(counts.sum())
-    if calibrate and count < 10:
-        raise UserError(f"{data} has {count} labelled pictures: --calibrate needs 10 or more.")
     low, high = wilson(right, count)
     console.print(f"Accuracy: {right / count:.2%} of {count} images (95% interval: {low:.2%} to {high:.2%})")
     before = calibration_error(guesses, images.labels)
@@ -207,6 +210,10 @@ def evaluate(
         first = next(iter(images.skipped))
         console.print(f"{len(images.skipped)} pictures could not be read, beginning with {first}.", markup=False)
     if calibrate:
+        if count < 10:
+            raise UserError(f"{data} has {count} labelled pictures: --calibrate needs 10 or more.")
+        if right == count:
+            raise UserError(f"all {count} pictures were recognised: --calibrate needs some mistakes to learn from.")
         after = cross_fitted_error(guesses, images.labels)
         network.temperature.mul_(fit_temperature(guesses, images.labels))
         directory.write_model(network, model)
@@ -237,6 +244,8 @@ def predict(
     for path_given, flag in ((output, "--output"), (review, "--review")):
         if not Path(path_given).absolute().parent.is_dir():
             raise UserError(f"there is no folder {Path(path_given).absolute().parent} for {flag}.")
+    if min_confidence and Path(output).resolve() == Path(review).resolve():
+        raise UserError(f"--output and --review are the same file, {review}: name two.")
     if not 0 <= min_confidence <= 1:
         raise UserError(f"min-confidence lies between 0 and 1, not at {min_confidence:g}.")
     network, model = RunDirectory(Path(run)).read_model(choose_device(device))
@@ -277,6 +286,7 @@ def methods(name: Annotated[str | None, "all about this one"] = None, /) -> None
 
     console = Console(highlight=False)
     chosen = {**METHODS, **TERMS}
+    name = name and name.removeprefix("+")
     if name:
         chosen = {name: TERMS[name]} if name in TERMS else parts_of(name)
     for part, kind in chosen.items():

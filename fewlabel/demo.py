@@ -1,11 +1,14 @@
 """`fewlabel demo`: twenty labels of scikit-learn's digits, and what the unlabelled rest is worth."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 
+from .checkpoint import RunDirectory
 from .data import Dataset, load
+from .errors import UserError
 from .evaluate import accuracy
 from .loop import Run, train
 from .plan import make_plan
@@ -41,6 +44,8 @@ def demo_recipe(seed: int, out: str | None) -> Recipe:
 def demo(seed: int = 0, out: str | None = None, *, overwrite: bool = False, quiet: bool = False) -> Demo:
     dataset = load("digits")
     recipe = demo_recipe(seed, out)
+    if out and not overwrite and RunDirectory(Path(out)).facts():
+        raise UserError(f"{out} already holds a run: replace it with --overwrite.")
     run = train(recipe, dataset, overwrite=overwrite or out is None, quiet=quiet)
     assert run.accuracy is not None and run.floor is not None
     return Demo(run.floor, label_spreading(recipe, dataset), run.accuracy, run)

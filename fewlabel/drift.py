@@ -106,7 +106,7 @@ def folds(dataset: Dataset, per_class: int | None, seeds: int) -> list[Fold]:
     train, test = dataset.train, dataset.test
     if len(train.classes) < 2:
         raise UserError(f"{dataset.name} has labels of {len(train.classes)} classes: there must be two to tell apart.")
-    if test is not None and not (test.labels != UNLABELLED).any():
+    if test is not None and not test.known:
         raise UserError(f"the test images of {dataset.name} have no labels: nothing can be judged by them.")
     fewest, least = min(class_counts(train)), 2 if test is None else 1
     if fewest < least:

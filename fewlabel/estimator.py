@@ -236,23 +236,26 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
 
     def _rows(self, X: Any, fitting: bool) -> Tensor:  # noqa: N803
         """uint8 (N, C, H, W) of images, float32 (N, D) of vectors; as `fit` had them."""
+        if fitting:
+            self.size_ = self.white_ = None
         if pictures := as_pictures(X):
             if self.size is not None and self.size < 1:
                 raise ValueError(f"size must be at least 1, not {self.size}.")
             if fitting:
-                self.size_, self.white_ = self.size or default_size(pictures), None
+                self.size_ = self.size or default_size(pictures)
             if self.size_ is None:
                 raise ValueError("X holds pictures, fit had arrays.")
             return decoded(pictures, self.size_)
-        if fitting:
-            self.size_ = None
         if isinstance(X, Tensor):
             X = X.detach().cpu().numpy()  # noqa: N806
         if (X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim) in (3, 4):
             array = np.asarray(X)
-            if fitting:
-                self.white_ = brightest(array) if array.dtype.kind == "f" else None
-            return as_pixels(array, getattr(self, "white_", None) or brightest(array))
+            white = brightest(array)
+            if array.dtype.kind == "f":  # a dark picture by itself may look like one of values from 0 to 1
+                if fitting:
+                    self.white_ = white
+                white = self.white_ or white
+            return as_pixels(array, white)
         X = validate_data(self, X, dtype=np.float32, reset=fitting, ensure_min_samples=1)  # noqa: N806
         return torch.from_numpy(np.ascontiguousarray(X))
 
@@ -304,6 +307,8 @@ def encoded(y: Any) -> tuple[Tensor, NDArray[Any]]:
         raise ValueError("fit requires y to be passed, but the target y is None: give -1 for unlabelled rows.")
     # In an array of strings a NaN or -1 among them would become a string too.
     values = column_or_1d(np.array(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y), warn=True)
+    if values.dtype.kind == "U" and np.isin(values, ("nan", str(UNLABELLED))).any():
+        raise ValueError("y is an array of strings, in which NaN and -1 have become strings too: give a list.")
     known = np.array([not is_unlabelled(value) for value in values.tolist()], dtype=bool)
     there = values[known]
     if there.dtype == object:  # a list of strings, say, with None among them
@@ -318,7 +323,10 @@ def encoded(y: Any) -> tuple[Tensor, NDArray[Any]]:
 
 
 def is_unlabelled(value: Any) -> bool:
-    return value is None or value == "" or value == UNLABELLED or value != value
+    try:
+        return bool(value is None or value == "" or value == UNLABELLED or value != value)
+    except TypeError:  # pandas' NA, of which one cannot tell whether it is itself
+        return True
 
 
 def as_pictures(X: Any) -> list[Path | Image.Image]:  # noqa: N803
@@ -336,8 +344,9 @@ def decoded(pictures: Sequence[Path | Image.Image], size: int) -> Tensor:
 
 
 def brightest(array: NDArray[Any]) -> int:
-    """What white is in these images: 255, or 1 where no float exceeds that."""
-    return 1 if array.dtype.kind == "f" and array.size and np.nanmax(array) <= SLACK else 255
+    """What white is in these images: 255, or 1 of truth values and where no float exceeds that."""
+    floats_to_1 = array.dtype.kind == "f" and array.size and np.nanmax(array) <= SLACK
+    return 1 if floats_to_1 or array.dtype.kind == "b" else 255
 
 
 def as_pixels(array: NDArray[Any], white: int) -> Tensor:

@@ -31,7 +31,11 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot write into {path} ({error.strerror}): choose another --out.") from error
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(folder: Path, error: OSError) -> UserError:
+    return UserError(f"cannot write into {folder} ({error.strerror}): choose another --out.")
 
 
 def not_saved(path: Path, error: OSError) -> UserError:

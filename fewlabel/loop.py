@@ -289,7 +289,7 @@ def introduce(reporter: Reporter, plan: Plan, dataset: Dataset, ranks: Ranks) ->
     if test is None:
         reporter.say("No test images were given (--test), so no test accuracy is reported.")
     else:
-        reporter.say(f"{len(test)} test images, never trained on.")
+        reporter.say(f"{test.known} test images, never trained on.")
     usual = full_settings(plan.recipe.method, {})
     changed = [f"{key} {value}" for key, value in plan.recipe.settings.items() if value != usual[key]]
     device = f"{plan.device} ({torch.get_num_threads()} threads)" if plan.device.type == "cpu" else str(plan.device)

@@ -42,7 +42,7 @@ class Plan:
 def make_plan(recipe: Recipe, dataset: Dataset) -> Plan:
     """Decide what the recipe left open, and refuse what cannot work."""
     labels = dataset.train.labels
-    if dataset.test is not None and not (dataset.test.labels != UNLABELLED).any():
+    if dataset.test is not None and not dataset.test.known:
         raise UserError(f"the test images of {dataset.name} have no labels: nothing can be judged by them.")
     if recipe.labels_per_class is None:
         labelled = (labels != UNLABELLED).nonzero().flatten()
@@ -111,7 +111,6 @@ def check_recipe(recipe: Recipe) -> Recipe:
         "horizon": 1,
         "labels_per_class": 1,
         "threads": 1,
-        "size": 1,
         "seed": 0,
     }
     for name, bound in least.items():

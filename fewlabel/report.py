@@ -95,7 +95,7 @@ def summary(plan: Plan, dataset: Dataset, history: list[dict[str, Any]], floor: 
             numbers.insert(1, ("on the labels alone", f"{floor[-1]['accuracy']:.1%}"))
         text = (
             f"Averaged weights after the last step: <b>{last['accuracy']:.2%}</b> (the result), on "
-            f"{len(dataset.test or ())} images never trained on. Beside it, to be read with care: "
+            f"{dataset.test.known if dataset.test else 0} images never trained on. Beside it, to be read with care: "
             f"median of the last {len(late)} evaluations {statistics.median(late):.2%}, best {max(evaluated):.2%}, "
             f"raw weights {last['raw_accuracy']:.2%}."
         )
@@ -322,6 +322,8 @@ def name_ticks(axes: Axes, classes: Sequence[str]) -> None:
 
 
 def shorten(name: str) -> str:
+    """To be drawn: not too long, and with a sign in place of what is no UTF-8."""
+    name = name.encode("utf-8", "replace").decode()
     return name if len(name) <= 14 else f"{name[:13]}…"
 
 

@@ -1,19 +1,25 @@
 """The command line: whole commands as subprocesses, mistakes in this process."""
 
 import csv
+import errno
 import json
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from scipy.io import savemat
 
 import fewlabel as package
+from fewlabel.checkpoint import RunDirectory
 from fewlabel.cli import main
+from fewlabel.errors import UserError
+from fewlabel.evaluate import probabilities
 from tests.commands import fewlabel
 from tests.pictures import COLOURS, class_folder, fruit_folder
 
@@ -75,8 +81,11 @@ def test_the_way_of_a_practitioner(tmp_path: Path) -> None:
     assert sorted(row["file"] for row in found if float(row["confidence"]) < 0.8) == sorted(r["file"] for r in unsure)
     assert [float(row["confidence"]) for row in unsure] == sorted(float(row["confidence"]) for row in unsure)
 
+    first, second = sorted(more.iterdir())[:2]
+    (first / "0.png").rename(second / "misplaced.png")  # without a mistake there is no temperature
     done = fewlabel("evaluate", "run", more, "--calibrate", cwd=tmp_path)
     assert "Calibrated with a temperature of" in done.stdout
+    (second / "misplaced.png").rename(first / "0.png")
     done = fewlabel("predict", "run", more, "-o", "again.csv", cwd=tmp_path)
     again = table(tmp_path / "again.csv")
     assert [row["label"] for row in again] == [row["label"] for row in found]
@@ -158,8 +167,9 @@ def test_methods(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     for name in (*package.METHODS, "+icl", "icl-ssl", "--fixmatch.threshold", "https://arxiv.org/abs/2001.07685"):
         assert name in out
-    assert main(["methods", "icl"]) == 0
-    assert "--icl.temperature" in capsys.readouterr().out
+    for name in ("icl", "+icl"):
+        assert main(["methods", name]) == 0
+        assert "--icl.temperature" in capsys.readouterr().out
     assert main(["methods", "fixmach"]) == 2
 
 
@@ -264,8 +274,31 @@ def test_a_directory_that_holds_a_run(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "was started with another batch" in bad([*words, "--batch", "8", "--resume"], capsys)
     assert main([*words, "--overwrite"]) == 0
     capsys.readouterr()
+    assert "no trained model" in bad(["predict", str(tmp_path / "run/model.json"), str(tmp_path)], capsys)
+    same = ["-o", str(tmp_path / "a.csv"), "--review", str(tmp_path / "x/../a.csv"), "--min-confidence", "0.5"]
+    (tmp_path / "x").mkdir()
+    assert "are the same file" in bad(["predict", str(tmp_path / "run"), str(tmp_path), *same], capsys)
     assert main(["evaluate", str(tmp_path / "run"), "digits"]) == 0
     assert "of 500 images" in capsys.readouterr().out
+
+
+def test_a_run_directory_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", "run/.lock")
+
+    monkeypatch.setattr("fewlabel.checkpoint.os.open", denied)
+    with pytest.raises(UserError, match=r"cannot write into .*run \(Permission denied\): choose another --out"):
+        RunDirectory(tmp_path / "run").open(package.Recipe(), "data", resume=False, overwrite=False)
+
+
+def test_a_file_that_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def denied(*_: object) -> Iterator[str]:
+        raise PermissionError(errno.EACCES, "Permission denied", "photos/lost+found")
+
+    monkeypatch.setattr("fewlabel.data.folder.pictures_in", denied)
+    assert bad(["train", str(tmp_path)], capsys) == "fewlabel: photos/lost+found: Permission denied.\n"
 
 
 def test_nothing_can_be_judged_by_images_without_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -280,3 +313,24 @@ def test_nothing_can_be_judged_by_images_without_labels(tmp_path: Path, capsys: 
     assert "have no labels" in capsys.readouterr().err
     assert main(["evaluate", str(tmp_path / "run"), str(tmp_path / "few.npz"), "--calibrate"]) == 2
     assert "4 labelled pictures: --calibrate needs 10 or more" in capsys.readouterr().err
+    (tmp_path / "held/3").mkdir(parents=True)
+    (tmp_path / "held/3/broken.png").write_bytes(b"no picture")
+    Image.new("L", (8, 8)).save(tmp_path / "held/loose.png")
+    assert main(["evaluate", str(tmp_path / "run"), str(tmp_path / "held")]) == 2
+    assert "have no labels" in capsys.readouterr().err
+
+
+def test_a_temperature_needs_mistakes_to_learn_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where all is right, the more certain the better, without end."""
+    run = ["train", "digits", "--labels-per-class", "2", "--steps", "2", "--no-floor", "--out", str(tmp_path / "run")]
+    assert main(run) == 0
+    digits = package.load("digits").train
+    network, _ = RunDirectory(tmp_path / "run").read_model(torch.device("cpu"))
+    guesses = probabilities(network, digits.pixels).argmax(1)
+    right = (guesses == digits.labels).nonzero().flatten()[:20]
+    x, y = digits.pixels[right, 0].numpy(), digits.labels[right].numpy()
+    np.savez(tmp_path / "right.npz", x_train=digits.pixels[:, 0].numpy(), y_train=digits.labels, x_test=x, y_test=y)
+    before = (tmp_path / "run/model.safetensors").read_bytes()
+    assert main(["evaluate", str(tmp_path / "run"), str(tmp_path / "right.npz"), "--calibrate"]) == 2
+    assert "all 20 pictures were recognised: --calibrate needs some mistakes" in capsys.readouterr().err
+    assert (tmp_path / "run/model.safetensors").read_bytes() == before

@@ -31,6 +31,7 @@ def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
         assert words in text
     assert (out / "report.html").exists()
     assert main(["demo", "--out", str(out)]) == 2  # a run is not replaced unasked
+    assert capsys.readouterr().err == f"fewlabel: {out} already holds a run: replace it with --overwrite.\n"
     assert main(["demo", "--out", str(out), "--overwrite"]) == 0
     monkeypatch.chdir(tmp_path)
     for _ in range(2):

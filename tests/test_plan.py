@@ -80,7 +80,6 @@ def test_fingerprint_notices_changes(digits: Dataset) -> None:
         ({"ema": "slow"}, "ema must be a number, not 'slow'"),
         ({"method": 5}, "method must be text, not 5"),
         ({"settings": None}, "settings must be a dictionary, not None"),
-        ({"size": 0}, "size must be at least 1"),
         ({"floor": 1}, "floor must be true or false, not 1"),
         ({"precision": "float31"}, "unknown precision 'float31': did you mean float32"),
         ({"settings": {"icl.beta": 0}}, "icl.beta must be more than 0"),

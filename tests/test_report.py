@@ -1,5 +1,6 @@
 import base64
 import io
+import os
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -89,6 +90,14 @@ def test_says_what_counts(page: Page) -> None:
     assert "(the result)" in page.text
     assert "on the labels alone" in page.text
     assert "best" in page.text
+
+
+def test_a_class_whose_name_is_no_utf8(digits: Dataset, tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    odd = replace(digits.train, classes=(name, *digits.train.classes[1:]))
+    recipe = Recipe(labels_per_class=2, network="cnn", batch=20, steps=4, floor=False, out=str(tmp_path / "run"))
+    train(recipe, replace(digits, train=odd, test=None), quiet=True)
+    assert b"caf\xe9" in (tmp_path / "run" / "report.html").read_bytes()
 
 
 def test_without_test_images_there_is_no_accuracy(digits: Dataset, tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import UserError, unknown
+from .decode import CHANNELS
 from .download import download as fetch
 from .folder import read_folder, read_labelled
-from .images import UNLABELLED, Dataset, Images
+from .images import Dataset, Images
 from .named import NAMED
 from .npz import read_npz
 from .split import few_label_split
@@ -61,11 +62,13 @@ def load_test(
 ) -> Images:
     """Images to judge a model by, which fit its classes and picture size."""
     if Path(data).is_dir() and str(data) not in NAMED:
-        return read_labelled(Path(data), classes, size, labels)
-    test = load(data, root, labels=labels).test
+        test: Images | None = read_labelled(Path(data), classes, size, labels)
+        channels = CHANNELS  # pictures of a folder are made to fit
+    else:
+        test = load(data, root, labels=labels).test
     if test is None:
         raise UserError(f"{data} has no test part.")
-    if not (test.labels != UNLABELLED).any():
+    if not test.known:
         raise UserError(f"the test images of {data} have no labels: nothing can be judged by them.")
     if test.classes != tuple(classes) or (test.channels, test.size) != (channels, size):
         raise UserError(f"the images of {data} have other classes or another size than those the model was trained on.")

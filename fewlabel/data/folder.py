@@ -15,12 +15,15 @@ from .decode import CHANNELS, SUFFIXES, cache_key, decode_all, decoded, default_
 from .images import UNLABELLED, Dataset, Images
 
 NO_CLASS = ("unlabelled", "unlabeled")  # subfolders of these names hold pictures of no known class
+WRITTEN = ("recipe.json", "drift.csv")  # in a folder that `fewlabel train` or `fewlabel drift` has made
 
 
 def read_folder(
     folder: Path, *, labels: str | Path | None = None, test: str | Path | None = None, size: int | None = None
 ) -> Dataset:
     """Pictures in class subfolders are labelled, loose ones are not; what the CSV file says goes first."""
+    if test is not None and Path(test).resolve().is_relative_to(folder.resolve()):
+        raise UserError(f"the test pictures in {test} are among those to be trained on: move them out of {folder}.")
     files, classes_of = scan(folder)
     subfolders = class_folders(folder)
     if labels is not None:
@@ -72,18 +75,23 @@ def scan(folder: Path) -> tuple[list[str], dict[str, str]]:
     if not files:
         kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
         raise UserError(f"{folder} holds no pictures ({kinds}).")
-    tops = {name: name.partition("/")[0] for name in files if "/" in name}
-    return files, {name: top for name, top in tops.items() if top.lower() not in NO_CLASS}
+    tops, classes = {name: name.partition("/")[0] for name in files if "/" in name}, set(class_folders(folder))
+    return files, {name: top for name, top in tops.items() if top in classes}
 
 
 def pictures_in(folder: str, before: str = "") -> Iterator[str]:
-    """Picture files at any depth, hidden ones aside, as paths from the top; a million of them take seconds."""
+    """Picture files at any depth, as paths from the top; a million of them take seconds.
+
+    Hidden ones are left out, and what fewlabel has written; links to folders are followed at the top only, for ever
+    round in circles nobody wants to go.
+    """
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
-            if entry.is_dir(follow_symlinks=False):
-                yield from pictures_in(entry.path, f"{before}{entry.name}/")
+            if entry.is_dir(follow_symlinks=not before):
+                if not written(Path(entry.path)):
+                    yield from pictures_in(entry.path, f"{before}{entry.name}/")
             elif os.path.splitext(entry.name)[1].lower() in SUFFIXES and entry.is_file():
                 yield before + entry.name
 
@@ -94,8 +102,13 @@ def class_folders(folder: Path) -> list[str]:
         sub.name
         for sub in folder.iterdir()
         if sub.is_dir() and not sub.name.startswith(".") and sub.name.lower() not in NO_CLASS
-        if not any(sub.glob("*/recipe.json")) and not (sub / "recipe.json").exists()
+        if not written(sub) and not any(sub.glob("*/recipe.json"))
     ]
+
+
+def written(folder: Path) -> bool:
+    """Is it fewlabel's own, and no part of anybody's pictures?"""
+    return any((folder / name).exists() for name in WRITTEN)
 
 
 def read_labels(path: Path, folder: Path, files: Sequence[str]) -> dict[str, str]:

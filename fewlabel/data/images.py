@@ -29,6 +29,11 @@ class Images:
         return len(self.pixels)
 
     @property
+    def known(self) -> int:
+        """How many of them have a label."""
+        return int((self.labels != UNLABELLED).sum())
+
+    @property
     def channels(self) -> int:
         return self.pixels.shape[1]
 

@@ -44,9 +44,11 @@ def read_npz(path: Path) -> Dataset:
             source = f"{status.st_size} {status.st_mtime_ns}"
         return Images(torch.from_numpy(pixels), number, classes, numbered(part, len(y)), source=source)
 
-    train = images("train")
+    train, test = images("train"), images("test") if "test" in parts else None
+    if test is not None and (test.channels, test.size) != (train.channels, train.size):
+        raise UserError(f"{path}: the pictures of x_test have another size or other channels than those of x_train.")
     colour = train.channels > 1  # pictures of one channel may be digits or letters, which have no mirror images
-    return Dataset(path.stem, train, images("test") if "test" in parts else None, flip=colour)
+    return Dataset(path.stem, train, test, flip=colour)
 
 
 def mapped(path: Path, content: np.lib.npyio.NpzFile, name: str) -> np.ndarray:

@@ -268,6 +268,32 @@ def test_test_folder(photos: Path, tmp_path: Path) -> None:
     check_colours(data.test, [BLUE, GREEN])
 
 
+@pytest.mark.parametrize("inside", [".", "dog", "../photos/cat"])
+def test_test_pictures_among_those_to_be_trained_on(photos: Path, inside: str) -> None:
+    with pytest.raises(UserError, match="are among those to be trained on"):
+        load(photos, test=photos / inside)
+
+
+def test_what_fewlabel_has_written_is_no_class_and_no_picture(photos: Path) -> None:
+    for folder, file in (("drift", "drift.csv"), ("run", "recipe.json"), ("cat/old/run", "recipe.json")):
+        save(photos / folder / "drift.png", RED)
+        (photos / folder / file).touch()
+    (photos / "runs/one").mkdir(parents=True)
+    (photos / "runs/one/recipe.json").touch()
+    train = load(photos).train
+    assert (train.names, train.classes) == (NAMES, ("cat", "dog"))
+
+
+def test_links_to_class_folders(photos: Path, tmp_path: Path) -> None:
+    """They are followed, but not those further down, which may lead round in circles."""
+    save(tmp_path / "elsewhere/4.png", BLUE)
+    (tmp_path / "elsewhere/back").symlink_to(tmp_path / "elsewhere")
+    (photos / "wolf").symlink_to(tmp_path / "elsewhere")
+    train = load(photos).train
+    assert train.classes == ("cat", "dog", "wolf")
+    assert train.names == [*NAMES[:4], "wolf/4.png", *NAMES[4:]]
+
+
 def test_test_folder_with_an_unknown_class(photos: Path, tmp_path: Path) -> None:
     save(tmp_path / "held" / "dog" / "x.png", BLUE)
     save(tmp_path / "held" / "wolf" / "x.png", BLUE)

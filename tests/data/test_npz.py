@@ -22,6 +22,13 @@ def coloured(count: int) -> np.ndarray:
     return np.stack([grey(count) + offset for offset in (RED, GREEN, BLUE)], axis=1).astype(np.uint8)
 
 
+@pytest.mark.parametrize("x_test", [grey(2, side=12), coloured(2)], ids=["size", "channels"])
+def test_test_pictures_of_another_kind(tmp_path: Path, x_test: np.ndarray) -> None:
+    np.savez(tmp_path / "birds.npz", x_train=grey(4), y_train=[0, 1, 1, 0], x_test=x_test, y_test=[0, 1])
+    with pytest.raises(UserError, match="x_test have another size or other channels"):
+        load(tmp_path / "birds.npz")
+
+
 @pytest.mark.parametrize(
     ("stored", "expected"),
     [
