@@ -59,8 +59,11 @@ class RunDirectory:
             raise UserError(
                 f"{self.path} already holds a run: continue it with --resume or replace it with --overwrite."
             )
-        if not self.facts() and self.path.is_dir() and any(not ours(entry) for entry in self.path.iterdir()):
-            raise UserError(f"{self.path} is not empty and holds no run: choose another --out.")
+        if not self.facts() and self.path.is_dir():
+            there = list(self.path.iterdir())
+            begun = (self / LOCK).exists()  # by a run that was killed before it had written its recipe
+            if any(not ours(entry) for entry in there) or (there and not begun):
+                raise UserError(f"{self.path} is not empty and holds no run: choose another --out.")
 
     def facts(self) -> dict[str, Any] | None:
         """What recipe.json says, or None where there is no run."""

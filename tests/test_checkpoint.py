@@ -204,12 +204,21 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path, flags: tuple[b
 
 def test_a_run_killed_before_its_recipe_was_written(tmp_path: Path) -> None:
     """Only leftovers of a run are there: a new one may start."""
+    (tmp_path / ".lock").touch()
     (tmp_path / "labels.csv").write_text("file,label\n")
     (tmp_path / ".recipe.json.partial").write_text("{")
     directory = RunDirectory(tmp_path)
     directory.refuse_occupied(resume=False, overwrite=False)
     assert directory.open(Recipe(), "data", resume=True, overwrite=False) is None
     assert [entry.name for entry in tmp_path.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)])
+def test_files_of_the_user_that_are_called_like_ours(tmp_path: Path, flags: tuple[bool, bool]) -> None:
+    """Such as the labels that the run is to learn from."""
+    (tmp_path / "labels.csv").write_text("file,label\na.png,cat\n")
+    with pytest.raises(UserError, match="not empty and holds no run"):
+        RunDirectory(tmp_path).refuse_occupied(resume=flags[0], overwrite=flags[1])
 
 
 def test_a_run_whose_split_is_gone(tmp_path: Path) -> None:

@@ -130,9 +130,12 @@ class Step:
         columns = iter(whole.split([column.shape[1] for column in there], 1))
         return Output(*(None if column is None else next(columns) for column in output))  # type: ignore[arg-type]
 
-    def look(self, images: Tensor) -> Output:
-        """A further look at the network: batch statistics are used, the running ones stay untouched."""
-        with norms_frozen(self._network), self.autocast():
+    def look(self, images: Tensor, exact: bool = False) -> Output:
+        """A further look at the network: batch statistics are used, the running ones stay untouched.
+
+        In the precision of the run or, `exact`, in float32.
+        """
+        with norms_frozen(self._network), self.autocast(enabled=not exact):
             return self.through(self._network, images)
 
     @torch.no_grad()
@@ -144,9 +147,14 @@ class Step:
         with norms_frozen(self._teacher), self.autocast():
             return self.through(self._teacher, images)
 
-    def autocast(self) -> torch.autocast:
+    @property
+    def exact(self) -> bool:
+        """Does the network compute in float32?"""
+        return self._precision == torch.float32
+
+    def autocast(self, enabled: bool = True) -> torch.autocast:
         """In which the network is called, be it here or by the loop."""
-        return torch.autocast(self._device.type, self._precision, enabled=self._precision != torch.float32)
+        return torch.autocast(self._device.type, self._precision, enabled=enabled and not self.exact)
 
     def one_hot(self, like: Tensor) -> Tensor:
         """The labels as probabilities (B, classes), as wide as `like` and of its kind."""

@@ -44,11 +44,13 @@ class VAT(Method):
         }
 
     def worst_direction(self, step: Step, target: Tensor) -> Tensor:
-        """Of length 1 for each image, by one power iteration."""
+        """Of length 1 for each image, by one power iteration; half precision would round the nudge away."""
+        if not step.exact:
+            target = step.look(step.weak, exact=True).logits.detach()
         direction = torch.randn(step.weak.shape, generator=step.generator("vat")).to(step.weak)
         direction = unit(direction).requires_grad_()
         with torch.enable_grad():
-            change = divergence(step.look(step.weak + self.nudge * direction).logits, target)
+            change = divergence(step.look(step.weak + self.nudge * direction, exact=True).logits, target)
         (gradient,) = torch.autograd.grad(change, direction)
         return unit(gradient)
 

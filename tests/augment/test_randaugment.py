@@ -166,3 +166,33 @@ def test_the_input_is_left_alone() -> None:
     before = images.clone()
     randaugment(images, draws(images, 2))
     assert torch.equal(images, before)
+
+
+def test_every_operation_level_and_sign_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 14 operations two for each image, each done in half of the cases; levels 1 to 9; signs for geometric ones."""
+    drawn: list[tuple[Tensor, Tensor]] = []
+
+    def point(images: Tensor, chosen: Tensor, level: Tensor) -> Tensor:
+        drawn.append((chosen, level))
+        return images
+
+    def geometric(images: Tensor, chosen: Tensor, level: Tensor) -> Tensor:
+        drawn.append((chosen, level))
+        return images
+
+    monkeypatch.setattr("fewlabel.augment.randaugment.apply_point", point)
+    monkeypatch.setattr("fewlabel.augment.randaugment.apply_geometric", geometric)
+    images = torch.zeros(9000, 1, 8, 8, dtype=torch.uint8)
+    randaugment(images, draws(images))
+    (first, first_level), (both, signed), (second, second_level) = drawn
+    assert torch.equal(torch.stack([first, second], 1), both)
+    assert torch.equal(torch.stack([first_level, second_level], 1), signed.abs())
+    for slot in (0, 1):
+        operations = both[:, slot].bincount(minlength=len(OPERATIONS)) / len(images)
+        assert operations[0].item() == pytest.approx(0.5 + 0.5 / 14, abs=0.03)
+        assert operations[1:].tolist() == pytest.approx([0.5 / 14] * 13, abs=0.01)
+        levels = signed[:, slot].abs().bincount(minlength=10) / len(images)
+        assert levels.tolist() == pytest.approx([0] + [1 / 9] * 9, abs=0.02)
+        assert (signed[:, slot] > 0).float().mean().item() == pytest.approx(0.5, abs=0.03)
+    agree = (both[:, 0] == both[:, 1]) & (both[:, 0] > 0)
+    assert agree.float().mean().item() == pytest.approx(0.25 / 14, abs=0.01)  # the two are independent

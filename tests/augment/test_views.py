@@ -66,6 +66,22 @@ def test_same_generator_same_view(kind: str, shape: tuple[int, ...]) -> None:
     assert not torch.equal(first, other)
 
 
+def test_the_strong_view_begins_with_the_weak_one() -> None:
+    images = photographs(50, 3, 16)
+    others = [change for change in CHANGES if change not in ("horizontal-flip", "shift")]
+    assert torch.equal(strong(images, draws(images), others), weak(images, draws(images)))
+    assert not torch.equal(weak(images, draws(images)), images)
+
+
+def test_the_cutout_comes_last() -> None:
+    """No operation bends, moves or paints the grey square."""
+    images = torch.full((300, 1, 32, 32), 200, dtype=torch.uint8)
+    hidden = strong(images, draws(images))[:, 0] == GREY
+    heights, widths = hidden.any(2).sum(1), hidden.any(1).sum(1)
+    assert (hidden.sum((1, 2)) == heights * widths).float().mean() > 0.9  # else there is grey by chance
+    assert min(heights.min(), widths.min()) >= 8
+
+
 @pytest.mark.parametrize("kind", VIEWS)
 def test_without_any_change_a_view_is_the_picture_itself(kind: str) -> None:
     images = photographs(50, 3, 16)

@@ -25,14 +25,18 @@ def make_problem() -> Problem:
     )
 
 
-def make_step(index: int = 0, network: Classifier | None = None) -> Step:
+def make_step(
+    index: int = 0, network: Classifier | None = None, seed: int = 0, precision: torch.dtype = torch.float32
+) -> Step:
+    """Its teacher is another network than the one that learns."""
     draw = torch.Generator().manual_seed(5)
     pixels = torch.randint(256, (40, 1, 8, 8), generator=draw).to(torch.uint8)
     labels = torch.arange(40) % CLASSES
-    batches = Batches(labels, torch.arange(8), BATCH, MU, seed=0)
+    batches = Batches(labels, torch.arange(8), BATCH, MU, seed)
     network = network or make_classifier("mlp", 1, 8, CLASSES, projector=True, seed=0)
+    teacher = make_classifier("cnn", 1, 8, CLASSES, projector=True, seed=1).eval()
     images = Images(pixels, labels, tuple("abcd"), numbered("train", 40))
-    return Step(index, STEPS, 0, images, batches, ["horizontal-flip"], network, network)
+    return Step(index, STEPS, seed, images, batches, ["horizontal-flip"], network, teacher, precision)
 
 
 def answers(names: list[str], seed: int = 0, scale: float = 2.0, labelled: int = BATCH) -> dict[str, Output]:

@@ -25,7 +25,7 @@ def make(index: int, scale: float = 2.0) -> tuple[Step, dict[str, Output], Tenso
         assert torch.equal(images, AdaMatch().inputs(step)["labelled"])
         return alone
 
-    step.look = look  # type: ignore[method-assign]
+    step.look = look  # type: ignore[assignment, method-assign]
     return step, out, alone.logits
 
 
@@ -85,3 +85,11 @@ def test_the_first_pass_is_joint_and_the_second_of_the_labelled_views_alone() ->
     assert inputs["weak"] is step.weak
     assert inputs["strong"] is step.strong
     assert (method.threshold, method.weight) == (0.9, 1.0)
+
+
+def test_a_guess_just_as_confident_as_the_labelled_ones_is_kept() -> None:
+    """All classes are equally probable, of labelled and of unlabelled images."""
+    for threshold, kept in ((1.0, True), (1.0 + 1e-9, False)):
+        step, out, _ = make(3, scale=0.0)
+        AdaMatch(threshold=threshold).double().loss(step, out)
+        assert step.records["kept"].tolist() == [kept] * len(step.weak)

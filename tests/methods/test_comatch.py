@@ -103,3 +103,8 @@ def test_settings_projector_and_views() -> None:
     method.build(make_problem())
     shapes = [tuple(weights.shape) for weights in method.projector.parameters()]
     assert shapes == [(FEATURES, FEATURES), (FEATURES,), (64, FEATURES), (64,)]
+
+
+def test_guesses_as_like_as_asked_for_are_connected() -> None:
+    same = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    assert CoMatch(like=1.0).guess_graph(same).tolist() == [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]

@@ -42,10 +42,18 @@ def test_authors_reading_mixes_weak_and_strong_views_with_a_second_batch() -> No
     assert inputs["strong"] is step.strong
     assert set(mix.tolist()) == {m}  # one lambda a step
     assert m >= 0.5
-    assert not torch.equal(step.view("weak", of="second"), step.weak)
     for kind in ("weak", "strong"):
         first, second = step.view(kind), step.view(kind, of="second")
+        assert inputs[f"second {kind}"] is second
         torch.testing.assert_close(inputs[f"mixed {kind}"], m * first + (1 - m) * second)
+
+
+@pytest.mark.parametrize("reading", ["paper", "authors"])
+@pytest.mark.parametrize("beta", [0.2, 3.0])
+def test_lambda_is_of_the_beta_that_was_asked_for(beta: float, reading: Literal["paper", "authors"]) -> None:
+    step = make_step(2)
+    expected = step.pairs(len(step.weak), beta, "icl", shared=reading == "authors")
+    assert all(map(torch.equal, ICL(beta=beta, reading=reading).draw(step), expected))
 
 
 Rows = list[list[float]]

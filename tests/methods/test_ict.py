@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from fewlabel.methods import full_settings
 from fewlabel.methods.ict import ICT
 from fewlabel.networks import make_classifier
 from tests.gradients import assert_gradient
@@ -50,8 +49,3 @@ def test_views_are_mixed_weak_ones(beta: float) -> None:
     assert inputs["labelled"] is step.labelled
     expected = torch.tensor(consistency.mixed(step.weak.flatten(1).tolist(), mix, partner))
     torch.testing.assert_close(inputs["mixed"].flatten(1), expected)
-
-
-def test_settings_as_released() -> None:
-    settings = full_settings("ict", {})
-    assert (settings["ict.weight"], settings["ict.beta"]) == (100.0, 1.0)

@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from fewlabel.methods import full_settings
 from fewlabel.methods.mean_teacher import MeanTeacher
 from fewlabel.networks import make_classifier
 from tests.gradients import assert_gradient
@@ -45,7 +44,3 @@ def test_views() -> None:
     assert inputs["labelled"] is step.labelled
     assert inputs["weak"] is step.weak
     assert not torch.equal(step.weak, step.view("weak", 1))
-
-
-def test_weight_as_released() -> None:
-    assert full_settings("mean-teacher", {})["mean-teacher.weight"] == 50.0

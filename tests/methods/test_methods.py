@@ -11,7 +11,7 @@ from torch import Tensor
 from fewlabel import METHODS, Recipe, UserError, load, make_method
 from fewlabel.checkpoint import RunDirectory
 from fewlabel.data import Dataset, Images
-from fewlabel.methods import ALIASES, TERMS, Combine, Outputs, Step, parts_of, settings_of
+from fewlabel.methods import ALIASES, TERMS, Combine, Outputs, Step, full_settings, parts_of, settings_of
 from fewlabel.methods.fixmatch import FixMatch
 from fewlabel.methods.icl import ICL
 from fewlabel.networks import Output, make_classifier
@@ -23,6 +23,63 @@ from tests.methods.steps import CLASSES, answers, make_problem, make_step
 PASSES = {"mean-teacher": 2, "ict": 2, "mixmatch": 2, "remixmatch": 2, "adamatch": 2, "vat": 4}
 WITH_TARGETS = [name for name, method in METHODS.items() if method.targets]
 ALL = [base + term for base in METHODS for term in ("", *(f"+{term}" for term in TERMS))]
+
+
+# As released for CIFAR-10 by their authors, unless docs/methods.md says otherwise; ramps in steps.
+DEFAULTS: dict[str, dict[str, object]] = {
+    "supervised": {},
+    "mixup": {"beta": 0.75},
+    "pseudo-label": {"threshold": 0.95, "weight": 1.0, "ramp": 1000},
+    "pi-model": {"weight": 10.0, "ramp": 2000},
+    "mean-teacher": {"weight": 50.0, "ramp": 2000},
+    "vat": {"size": 6.0, "nudge": 0.01, "weight": 0.3, "entropy": 0.06, "ramp": 2000},
+    "ict": {"weight": 100.0, "beta": 1.0, "ramp": 2000},
+    "mixmatch": {"weight": 75.0, "temperature": 0.5, "beta": 0.75, "ramp": 16000},
+    "remixmatch": {
+        "weight": 1.5,
+        "unmixed": 0.5,
+        "rotation": 0.5,
+        "temperature": 0.5,
+        "beta": 0.75,
+        "ramp": 1000,
+    },
+    "uda": {"threshold": 0.8, "temperature": 0.4, "weight": 1.0},
+    "fixmatch": {"threshold": 0.95, "weight": 1.0, "align": 0.0},
+    "comatch": {
+        "threshold": 0.95,
+        "temperature": 0.2,
+        "smoothing": 0.9,
+        "like": 0.8,
+        "queue": 5,
+        "weight": 1.0,
+        "graph": 1.0,
+    },
+    "flexmatch": {"threshold": 0.95, "weight": 1.0},
+    "freematch": {"weight": 1.0, "fairness": 0.001, "momentum": 0.999},
+    "softmatch": {"weight": 1.0, "sigmas": 2.0, "momentum": 0.999},
+    "adamatch": {"threshold": 0.9, "weight": 1.0},
+    "simmatch": {
+        "threshold": 0.95,
+        "temperature": 0.1,
+        "smoothing": 0.9,
+        "momentum": 0.7,
+        "weight": 1.0,
+        "similarity": 1.0,
+    },
+    "icl": {"weight": 0.5, "temperature": 1.0, "beta": 0.75, "reading": "paper", "negatives": "all"},
+    "aug-contrast": {"weight": 0.5, "temperature": 1.0},
+}
+
+
+@pytest.mark.parametrize("name", [*METHODS, *TERMS])
+def test_settings_as_released(name: str) -> None:
+    method = name if name in METHODS else f"supervised+{name}"
+    assert full_settings(method, {}) == {f"{name}.{key}": value for key, value in DEFAULTS[name].items()}
+
+
+def test_settings_that_suit_vectors_better() -> None:
+    found = {name: kind.for_vectors for name, kind in {**METHODS, **TERMS}.items() if kind.for_vectors}
+    assert found == {"fixmatch": {"align": 0.5}, "icl": {"weight": 0.1}}
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +121,44 @@ def test_trains_and_resumes_to_the_same_bits(name: str, tiny: Dataset, tmp_path:
     first, second = training.tensors(), other.tensors()
     assert first.keys() == second.keys()
     assert all(torch.equal(tensor, second[key]) for key, tensor in first.items())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_only_comatch_leaves_the_labelled_images_out_of_its_unlabelled_batches(name: str, tiny: Dataset) -> None:
+    training = start(name, tiny)
+    drawn = {row for index in range(20) for row in training.batches.unlabelled_index(index).tolist()}
+    there = drawn & set(training.plan.labelled.tolist())
+    assert (not there) == name.startswith("comatch")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("fixmatch", {"threshold": 1 / CLASSES}),
+        ("uda", {"threshold": 1 / CLASSES}),
+        ("pseudo-label", {"threshold": 1 / CLASSES}),
+        ("comatch", {"threshold": 1 / CLASSES}),
+        ("flexmatch", {"threshold": 1 / CLASSES}),
+        ("simmatch", {"threshold": 1 / CLASSES, "smoothing": 1.0}),
+        ("freematch", {}),  # whose threshold is the mean confidence
+    ],
+)
+def test_a_guess_just_as_confident_as_the_threshold_is_kept(name: str, settings: dict[str, float]) -> None:
+    """All classes are equally probable."""
+
+    def kept(settings: dict[str, float]) -> set[bool]:
+        method, step = make_method(name, **settings), make_step(100)
+        method.build(make_problem())
+        out = answers(list(method.inputs(step)))
+        blank = {key: output._replace(logits=torch.zeros_like(output.logits)) for key, output in out.items()}
+        method.double().loss(step, blank)
+        if name == "flexmatch":
+            return set((method.state_dict()["latest"][step.unlabelled_index] >= 0).tolist())
+        return set(step.records["kept"].tolist())
+
+    assert kept(settings) == {True}
+    if settings:
+        assert kept(settings | {"threshold": 1 / CLASSES + 1e-9}) == {False}
 
 
 @pytest.mark.parametrize("base", METHODS)

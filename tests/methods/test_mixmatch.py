@@ -2,7 +2,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from fewlabel.methods import full_settings
 from fewlabel.methods.mixmatch import MixMatch
 from fewlabel.networks import Output, make_classifier
 from tests.gradients import assert_gradient
@@ -64,8 +63,3 @@ def test_views_are_everything_mixed_with_everything(beta: float) -> None:
     assert not torch.equal(step.weak, step.view("weak", 1))
     everything = [row for view in (step.labelled, step.weak, step.view("weak", 1)) for row in view.flatten(1).tolist()]
     torch.testing.assert_close(inputs["mixed"].flatten(1), torch.tensor(consistency.mixed(everything, mix, partner)))
-
-
-def test_settings_as_released() -> None:
-    settings = full_settings("mixmatch", {})
-    assert [settings[f"mixmatch.{name}"] for name in ("weight", "temperature", "beta")] == [75.0, 0.5, 0.75]

@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from fewlabel.methods import full_settings
 from fewlabel.methods.pi_model import PiModel
 from tests.gradients import assert_gradient
 from tests.methods.steps import answers, make_step
@@ -36,7 +35,3 @@ def test_views_are_two_independent_weak_ones() -> None:
     assert inputs["weak"] is step.weak
     assert inputs["second"] is step.view("weak", 1)
     assert not torch.equal(step.weak, step.view("weak", 1))
-
-
-def test_weight_as_released() -> None:
-    assert full_settings("pi-model", {})["pi-model.weight"] == 10.0

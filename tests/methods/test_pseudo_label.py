@@ -1,6 +1,5 @@
 import pytest
 
-from fewlabel.methods import full_settings
 from fewlabel.methods.pseudo_label import PseudoLabel
 from tests.gradients import assert_gradient
 from tests.methods.steps import answers, make_step
@@ -31,8 +30,3 @@ def test_views() -> None:
     assert set(inputs) == {"labelled", "weak"}
     assert inputs["labelled"] is step.labelled
     assert inputs["weak"] is step.weak
-
-
-def test_settings_as_released() -> None:
-    settings = full_settings("pseudo-label", {})
-    assert (settings["pseudo-label.threshold"], settings["pseudo-label.weight"]) == (0.95, 1.0)

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from fewlabel.methods import full_settings
 from fewlabel.methods.remixmatch import ReMixMatch
 from fewlabel.networks import Output, make_classifier
 from tests.gradients import assert_gradient
@@ -131,9 +130,3 @@ def test_each_image_is_turned_by_as_many_quarters_as_its_label_says() -> None:
             image = consistency.quarter_turn(image)
         assert result == image
     assert not torch.equal(turned[1::4], step.strong[1::4])
-
-
-def test_settings_as_released() -> None:
-    settings = full_settings("remixmatch", {})
-    names = ("weight", "unmixed", "rotation", "temperature", "beta")
-    assert [settings[f"remixmatch.{name}"] for name in names] == [1.5, 0.5, 0.5, 0.5, 0.75]

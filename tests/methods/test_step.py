@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from fewlabel.networks import make_classifier
 from tests.methods.steps import CLASSES, answers, make_step
 from tests.references import consistency as reference
 
@@ -59,6 +60,35 @@ def test_images_and_targets_are_mixed_alike() -> None:
 @pytest.mark.parametrize(("index", "length", "given"), reference.RAMPS)
 def test_ramp(index: int, length: int, given: float) -> None:
     assert make_step(index).ramp(length) == pytest.approx(given)
+
+
+def test_looks_use_batch_statistics_and_leave_the_running_ones() -> None:
+    network = make_classifier("cnn", 1, 8, CLASSES, projector=True, seed=0).train()
+    step = make_step(0, network)
+    running = {name: buffer.clone() for name, buffer in network.named_buffers() if "running" in name}
+    found = step.look(step.weak)
+    assert all(torch.equal(buffer, running[name]) for name, buffer in network.named_buffers() if name in running)
+    assert torch.equal(found.logits, network(step.weak).logits)
+    assert found.logits.requires_grad
+
+
+def test_the_teacher_is_the_average_and_has_no_gradient() -> None:
+    """In evaluation mode, but with batch statistics: the running ones are of other weights."""
+    step = make_step()
+    teacher = make_classifier("cnn", 1, 8, CLASSES, projector=True, seed=1).train()
+    found = step.teacher(step.weak)
+    assert not found.logits.requires_grad
+    assert torch.equal(found.logits, teacher(step.weak).logits)
+    again = step.teacher(step.weak)
+    assert torch.equal(again.logits, found.logits)
+
+
+def test_the_second_batch_is_drawn_by_itself() -> None:
+    for index in range(3):
+        step = make_step(index)
+        step.view("weak", of="second")
+        assert step._rows["second"].tolist() != step.unlabelled_index.tolist()
+        assert len(step._rows["second"]) == len(step.unlabelled_index)
 
 
 def test_one_hot() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fewlabel.methods import Step, full_settings
+from fewlabel.methods import Step
 from fewlabel.methods.vat import VAT
 from fewlabel.networks import Classifier, Output, make_classifier
 from tests.gradients import assert_gradient
@@ -48,9 +48,9 @@ def watched(step: Step, monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     looks: list[Tensor] = []
     look = step.look
 
-    def watch(images: Tensor) -> Output:
+    def watch(images: Tensor, exact: bool = False) -> Output:
         looks.append(images.detach())
-        return look(images)
+        return look(images, exact)
 
     monkeypatch.setattr(step, "look", watch)
     return looks
@@ -67,7 +67,7 @@ def test_loss_and_gradients(index: int, ramp: int, given: float, monkeypatch: py
         return Output(logits, logits, None)
 
     replies = iter([lambda _: out["plain"], nudged, lambda _: out["changed"]])
-    monkeypatch.setattr(step, "look", lambda images: next(replies)(images))
+    monkeypatch.setattr(step, "look", lambda images, exact=False: next(replies)(images))
     terms = VAT(weight=0.8, entropy=0.3, ramp=ramp).loss(step, out)
 
     def adversarial(rows: Rows) -> float:
@@ -176,6 +176,13 @@ def test_views() -> None:
     assert inputs["labelled"] is step.labelled
 
 
-def test_settings_as_released() -> None:
-    settings = full_settings("vat", {})
-    assert [settings[f"vat.{name}"] for name in ("size", "nudge", "weight", "entropy")] == [6.0, 1e-2, 0.3, 0.06]
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
+def test_the_direction_is_as_good_in_half_precision(precision: torch.dtype) -> None:
+    """A nudge of 1e-2 would be lost in its rounding, and what is left be a random direction."""
+    network = make_classifier("cnn", 1, 8, CLASSES, projector=False, seed=0)
+    whole, half = (make_step(2, network, precision=one) for one in (torch.float32, precision))
+    target = whole.look(whole.weak).logits.detach()
+    expected, found = (VAT().worst_direction(step, target).flatten(1) for step in (whole, half))
+    torch.testing.assert_close(found, expected)
+    rough = half.look(half.weak).logits.detach()
+    assert not torch.allclose(rough.float(), target, rtol=1e-5, atol=1e-5)

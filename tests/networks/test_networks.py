@@ -1,6 +1,6 @@
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from fewlabel import UserError
 from fewlabel.networks import make_classifier, norms_frozen, set_norm_momentum
@@ -29,6 +29,52 @@ def test_shapes_follow_the_data(name: str, channels: int, size: int) -> None:
     assert output.features.shape == (4, classifier.features)
     assert output.embedding is not None
     torch.testing.assert_close(output.embedding.norm(dim=1), torch.ones(4))
+
+
+def reference_wrn(state: dict[str, Tensor], images: Tensor, depth: int) -> Tensor:
+    """Features by hand, in evaluation mode: norm - leaky ReLU - convolution, twice, beside a shortcut."""
+
+    def act(x: Tensor, name: str) -> Tensor:
+        parts = (
+            state[f"{name}.{part}"].view(1, -1, 1, 1) for part in ("running_mean", "running_var", "weight", "bias")
+        )
+        mean, variance, weight, bias = parts
+        x = (x - mean) / (variance + 1e-5).sqrt() * weight + bias
+        return torch.maximum(x, 0.1 * x)
+
+    def convolve(x: Tensor, name: str, stride: int = 1) -> Tensor:
+        weight = state[f"{name}.weight"]
+        return torch.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2)
+
+    each = (depth - 4) // 6
+    x = convolve(images, "stem")
+    for number in range(3 * each):
+        name, stride = f"blocks.{number}", 2 if number in (each, 2 * each) else 1
+        a = act(x, f"{name}.norm1")
+        inside = convolve(act(convolve(a, f"{name}.conv1", stride), f"{name}.norm2"), f"{name}.conv2")
+        if f"{name}.shortcut.weight" in state:
+            x = convolve(a if number == 0 else x, f"{name}.shortcut", stride)
+        x = x + inside
+    assert x.shape[-1] == images.shape[-1] // 4
+    return act(x, "norm").mean((2, 3))
+
+
+@pytest.mark.parametrize(("depth", "width"), [(10, 1), (10, 2), (16, 1)])
+def test_wide_resnet_against_a_calculation_by_hand(depth: int, width: int) -> None:
+    draw = torch.Generator().manual_seed(0)
+    network = WideResNet(depth, width, 3).double().eval()
+    state = network.state_dict()
+    for name, value in state.items():  # statistics and scales as after some training
+        if "norm" in name and value.is_floating_point():
+            value.copy_(0.5 + torch.rand(value.shape, generator=draw, dtype=torch.float64))
+    images = torch.randn(2, 3, 16, 16, generator=draw, dtype=torch.float64)
+    torch.testing.assert_close(network(images), reference_wrn(state, images, depth))
+
+
+def test_first_weights_of_a_wide_resnet() -> None:
+    """Normal, with the variance 2 / ((1 + 0.1^2) k^2 outputs)."""
+    weight = WideResNet(10, 4, 3).state_dict()["blocks.2.conv2.weight"]
+    assert weight.std().item() == pytest.approx((2 / (1.01 * 9 * 256)) ** 0.5, rel=0.01)
 
 
 def test_projector_is_the_authors() -> None:
