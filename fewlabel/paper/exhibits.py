@@ -147,7 +147,7 @@ EXHIBITS: dict[str, Exhibit] = {
     ),
     "table3": Exhibit("The data sets", "data_table"),
     "table4": Exhibit(
-        "Very few labels, CIFAR-10",
+        "Very few labels",
         "accuracy_table",
         grids(
             "table4",
