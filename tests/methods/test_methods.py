@@ -100,21 +100,23 @@ def start(name: str, tiny: Dataset, lean: bool = False) -> Training:
 
 @pytest.mark.parametrize("name", ALL)
 def test_trains_and_resumes_to_the_same_bits(name: str, tiny: Dataset, tmp_path: Path) -> None:
+    """After as many steps as it takes to fill CoMatch's memory, and some more."""
+    done = 12
     training = start(name, tiny)
     calls: list[int] = []
     for network in (training.network, training.teacher):
         network.register_forward_hook(lambda module, arguments, _: calls.append(len(arguments[0])))
-    for index in range(30):
+    for index in range(done):
         before = sum(calls)
         taken = training.advance(index)
         assert all(term.isfinite() for term in taken.terms.values())
         assert taken.images == sum(calls) - before
-    assert len(calls) == 30 * PASSES.get(name.partition("+")[0], 1) == 30 * taken.passes
+    assert len(calls) == done * PASSES.get(name.partition("+")[0], 1) == done * taken.passes
 
-    training.save(RunDirectory(tmp_path), 30, 0.0)
+    training.save(RunDirectory(tmp_path), done, 0.0)
     other = start(name, tiny)
-    assert other.restore(RunDirectory(tmp_path).load()) == (30, 0.0)
-    for index in (30, 31):
+    assert other.restore(RunDirectory(tmp_path).load()) == (done, 0.0)
+    for index in (done, done + 1):
         following, again = (t.advance(index).terms for t in (training, other))
         assert {k: v.item() for k, v in following.items()} == {k: v.item() for k, v in again.items()}
     assert list(training.meter.sums) == list(other.meter.sums)
