@@ -24,7 +24,7 @@ from fewlabel.training import Training
 from tests.commands import ENVIRONMENT, fewlabel, start, wait_for
 from tests.runs import assert_same_run, metrics
 
-STEPS = 96
+STEPS = 48
 WORDS = ("train", "digits", "--labels-per-class", "2", "--steps", str(STEPS), "--evaluations", "4", "--out")
 
 
