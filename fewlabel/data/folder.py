@@ -82,8 +82,8 @@ def scan(folder: Path) -> tuple[list[str], dict[str, str]]:
 def pictures_in(folder: str, before: str = "") -> Iterator[str]:
     """Picture files at any depth, as paths from the top; a million of them take seconds.
 
-    Hidden ones are left out, and what fewlabel has written; links to folders are followed at the top only, for ever
-    round in circles nobody wants to go.
+    Hidden ones are left out, and what fewlabel has written. Links to folders are followed at the top only: deeper ones
+    may lead round in circles.
     """
     with os.scandir(folder) as entries:
         for entry in entries:
