@@ -1,6 +1,7 @@
 """Seconds of training until the averaged weights reach an accuracy, with the default recipe and with the first one.
 
     python -m bench.accuracy --root DIR                       MNIST, 20 labels, cnn, to 95%, seeds 0 to 2
+    python -m bench.accuracy --root DIR --stop                no further than to 95%
     python -m bench.accuracy --root DIR --sides ours --recipe mu=4 learning_rate=0.1
 
 The clock stands still while the test images are looked at, every 40 steps. The first defaults of the project (batch 64,
@@ -25,8 +26,8 @@ from fewlabel.training import Training
 FIRST = {"batch": 64, "mu": 1, "learning_rate": 0.03}
 
 
-def seconds_to(goal: float, recipe: Recipe, dataset: Dataset, every: int) -> tuple[float, int, float]:
-    """Seconds and steps until the goal (infinite and 0 where it is not reached), and the accuracy at the end."""
+def seconds_to(goal: float, recipe: Recipe, dataset: Dataset, every: int, stop: bool) -> tuple[float, int, float]:
+    """Seconds and steps until the goal (infinite and 0 where it is not reached), and the accuracy found last."""
     assert dataset.test is not None
     plan = make_plan(recipe, dataset)
     training = Training(plan, dataset)
@@ -40,6 +41,8 @@ def seconds_to(goal: float, recipe: Recipe, dataset: Dataset, every: int) -> tup
             found = accuracy(probabilities(network, dataset.test.pixels).argmax(1), dataset.test.labels)
             if found >= goal and not reached[1]:
                 reached = (spent, done)
+        if stop and reached[1]:
+            break
     return *reached, found
 
 
@@ -60,6 +63,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--every", type=int, default=40)
     parser.add_argument("--sides", nargs="+", choices=["first", "ours"], default=["first", "ours"])
+    parser.add_argument("--stop", action="store_true", help="end a run where it has reached the goal")
     parser.add_argument("--recipe", nargs="*", default=[], help="changes of our side: NAME=VALUE of Recipe")
     options = parser.parse_args()
     changes = {name: value(text) for name, _, text in (word.partition("=") for word in options.recipe)}
@@ -72,10 +76,10 @@ def main() -> None:
             for side, settings in sides.items():
                 common: dict[str, Any] = {"network": "cnn", "method": method, "seed": seed}
                 recipe = Recipe(options.data, labels_per_class=options.labels_per_class, **common | settings)
-                seconds, steps, last = seconds_to(options.goal, recipe, dataset, options.every)
+                seconds, steps, last = seconds_to(options.goal, recipe, dataset, options.every, options.stop)
                 times[side].append(seconds)
                 print(
-                    f"  {method}, {side}, seed {seed}: {seconds:.0f} s, {steps} steps; in the end {last:.2%}",
+                    f"  {method}, {side}, seed {seed}: {seconds:.0f} s, {steps} steps; at the end {last:.2%}",
                     flush=True,
                 )
         medians = {side: statistics.median(of_side) for side, of_side in times.items()}
