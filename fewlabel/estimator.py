@@ -42,7 +42,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
 
     Parameters
     ----------
-    method : name of a method, see `fewlabel methods`; `+icl` may follow any
+    method : name of a method, see `fewlabel methods`; `+icl` may follow any. `remixmatch` is for images only
     settings : of the method's parts, such as {"icl.temperature": 0.5}. Of vectors FixMatch's guesses are half
         aligned ({"fixmatch.align": 0.5}; 1 suits classes of equal size), and ICL has a weight of 0.1
     network : "cnn", "mlp" or "wrn-DEPTH-WIDTH"; by default what suits the data and the device. Vectors need "mlp"

@@ -1,4 +1,4 @@
-"""Methods by name. A new one is a file of its own and one line here."""
+"""Methods by name. A new one is a file of its own and its name in the list here."""
 
 import inspect
 import math
