@@ -420,6 +420,7 @@ def paper_run(
 ) -> None:
     """Do the runs behind a table or figure; what is done already is not done again."""
     from .grid import Result
+    from .methods import in_words
     from .paper.runs import estimate, recipes_of, run_exhibit, work_of
 
     if backend not in ("local", "dask"):
@@ -440,7 +441,8 @@ def paper_run(
         facts = result.recipe
         if result.error:
             failed.append(result)
-        what = f"{facts['data']}, {facts['labels_per_class']} a class, {facts['method']}, seed {facts['seed']}"
+        method = in_words(facts["method"], facts["settings"])
+        what = f"{facts['data']}, {facts['labels_per_class']} a class, {method}, seed {facts['seed']}"
         print(f"{what}: {result.error or f'{result.accuracy:.2%} in {duration(result.seconds)}'}", flush=True)
 
     try:

@@ -20,7 +20,7 @@ from .data import Dataset, load
 from .errors import UserError
 from .evaluate import calibrated, probabilities
 from .files import write_json
-from .methods import full_settings
+from .methods import in_words
 from .networks import Classifier
 from .plan import Plan, check_recipe, default_evaluations, fingerprint, make_plan, summary
 from .predict import write_predictions
@@ -290,14 +290,12 @@ def introduce(reporter: Reporter, plan: Plan, dataset: Dataset, ranks: Ranks) ->
         reporter.say("No test images were given (--test), so no test accuracy is reported.")
     else:
         reporter.say(f"{test.known} test images, never trained on.")
-    usual = full_settings(plan.recipe.method, {})
-    changed = [f"{key} {value}" for key, value in plan.recipe.settings.items() if value != usual[key]]
     device = f"{plan.device} ({torch.get_num_threads()} threads)" if plan.device.type == "cpu" else str(plan.device)
     if ranks.count > 1:
         device = f"{ranks.count} processes, each on {device}"
     reporter.say(
-        f"{plan.recipe.method}{' with ' + ', '.join(changed) if changed else ''}, {plan.network} on {device}, "
-        f"{plan.steps} steps, into {plan.recipe.directory}"
+        f"{in_words(plan.recipe.method, plan.recipe.settings)}, {plan.network} on {device}, {plan.steps} steps, "
+        f"into {plan.recipe.directory}"
     )
 
 

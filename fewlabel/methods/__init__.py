@@ -38,6 +38,7 @@ __all__ = [
     "Step",
     "Term",
     "full_settings",
+    "in_words",
     "make_method",
     "parts_of",
     "settings_of",
@@ -124,6 +125,13 @@ def full_settings(name: str, settings: dict[str, Any]) -> dict[str, Any]:
         for part, kind in parts_of(name).items()
         for setting, parameter in settings_of(kind).items()
     }
+
+
+def in_words(name: str, settings: dict[str, Any]) -> str:
+    """The method and what differs from its defaults: `icl-ssl with icl.weight 0.25`."""
+    usual = full_settings(name, {})
+    changed = [f"{key} {value}" for key, value in full_settings(name, settings).items() if value != usual[key]]
+    return f"{name} with {', '.join(changed)}" if changed else name
 
 
 def chosen_settings(name: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:

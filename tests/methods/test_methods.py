@@ -11,7 +11,7 @@ from torch import Tensor
 from fewlabel import METHODS, Recipe, UserError, load, make_method
 from fewlabel.checkpoint import RunDirectory
 from fewlabel.data import Dataset, Images
-from fewlabel.methods import ALIASES, TERMS, Combine, Outputs, Step, full_settings, parts_of, settings_of
+from fewlabel.methods import ALIASES, TERMS, Combine, Outputs, Step, full_settings, in_words, parts_of, settings_of
 from fewlabel.methods.fixmatch import FixMatch
 from fewlabel.methods.icl import ICL
 from fewlabel.networks import Output, make_classifier
@@ -273,6 +273,14 @@ def test_alias() -> None:
 def test_mistakes_are_answered_with_what_is_valid(name: str, settings: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         make_method(name, **settings)
+
+
+def test_in_words_what_differs_from_the_defaults() -> None:
+    assert in_words("icl-ssl", {}) == "icl-ssl"
+    assert in_words("icl-ssl", {"icl.weight": 0.5}) == "icl-ssl"
+    assert in_words("icl-ssl", {"temperature": 0.5, "icl.weight": 0.25}) == (
+        "icl-ssl with icl.weight 0.25, icl.temperature 0.5"
+    )
 
 
 def test_settings_reach_their_part() -> None:
