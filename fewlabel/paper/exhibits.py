@@ -31,7 +31,7 @@ SETTING: dict[str, dict[str, dict[str, Any]]] = {
     "full": {"cifar10": PAPER, "svhn": PAPER, "cifar100": PAPER | {"batch": 16}},
     "cpu": {
         "mnist": SMALL | {"images": 160_000, "evaluations": 10},
-        "cifar10": SMALL | {"images": 640_000, "evaluations": 16},
+        "cifar10": SMALL | {"images": 1_400_000, "evaluations": 20},
         "cifar100": SMALL | {"images": 320_000, "evaluations": 10},
         "svhn": SMALL | {"images": 320_000, "evaluations": 10},
     },
