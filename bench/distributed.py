@@ -3,8 +3,9 @@
     python -m bench.distributed                       cnn on 28x28x1, fixmatch and icl-ssl, batch 64, mu 1
     python -m bench.distributed --network wrn-28-2    on 32x32x3
 
-Each side is started in turn, takes some steps that do not count and then some that do; the medians and the ratio of
-the two are printed, and what each process sends to the other in a step. Also with norms of each process alone.
+Each side is started in turn, takes some steps that do not count and then some that do; the median time and the
+median ratio to the first side are printed, and what each process sends to the other in a step. Also with norms of
+each process alone.
 """
 
 import argparse
