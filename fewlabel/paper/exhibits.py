@@ -154,7 +154,7 @@ EXHIBITS: dict[str, Exhibit] = {
             Grid("mnist", (10, 20, 40), COMPARED, 3),
             Grid("cifar10", (20, 40), ("fixmatch", "comatch", "icl-ssl"), 2),
         ),
-        pairs=(("icl-ssl", "fixmatch"), ("icl-ssl", "comatch")),
+        pairs=(("icl-ssl", "fixmatch"), ("icl-ssl", "comatch"), ("comatch", "fixmatch")),
     ),
     "table5": Exhibit(
         "CIFAR-100 and SVHN",
