@@ -696,7 +696,9 @@ def test_an_interrupted_table_goes_on_and_is_shown(tmp_path: Path, capsys: pytes
     os.kill(process.pid, signal.SIGINT)
     rest, complaint = process.communicate(timeout=120)
     assert process.returncode == 130, complaint
-    assert complaint == "fewlabel: stopped; the same command goes on from there.\n"
+    # Interrupted while scikit-learn opens its digits, Python also warns of the file that is left open.
+    assert complaint.endswith("fewlabel: stopped; the same command goes on from there.\n")
+    assert "KeyboardInterrupt" not in complaint
     before = contents(tmp_path / "out" / "results")
     stopped = [first, *rest.splitlines(keepends=True)]
     assert 1 <= len(stopped) == len(before) < 6
