@@ -65,7 +65,7 @@ def of_recipe(train: Callable[..., None], words: Sequence[str]) -> Callable[...,
     settings: dict[str, str] = {}
     for part, kind in parts_of(chosen_method(words)).items():
         for setting, parameter in settings_of(kind).items():
-            settings[key := f"{part}__{setting}"] = full = f"{part}.{setting}"
+            settings[key := f"{part}__{setting}".replace("-", "_")] = full = f"{part}.{setting}"
             group = Group(f"Settings of {part}", sort_key=len(groups))
             options.append(option(key, parameter.annotation, parameter.default, f"--{full}", group))
 
