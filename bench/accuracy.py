@@ -19,9 +19,9 @@ import torch
 
 from fewlabel import Recipe, load
 from fewlabel.data import Dataset
-from fewlabel.evaluate import accuracy, calibrated, probabilities
-from fewlabel.plan import make_plan
-from fewlabel.training import Training
+from fewlabel.evaluate import accuracy, predict_probabilities
+from fewlabel.networks import with_precise_norms
+from fewlabel.training import Trainer, make_plan
 
 FIRST = {"batch": 64, "mu": 1, "learning_rate": 0.03}
 
@@ -30,15 +30,15 @@ def seconds_to(goal: float, recipe: Recipe, dataset: Dataset, every: int, stop: 
     """Seconds and steps until the goal (infinite and 0 where it is not reached), and the accuracy found last."""
     assert dataset.test is not None
     plan = make_plan(recipe, dataset)
-    training = Training(plan, dataset)
+    training = Trainer(plan, dataset)
     spent, reached, found = 0.0, (math.inf, 0), 0.0
     for done in range(1, plan.steps + 1):
         began = time.perf_counter()
-        training.advance(done - 1)
+        training.step(done - 1)
         spent += time.perf_counter() - began
         if done == plan.steps or (done % every == 0 and not reached[1]):
-            network = calibrated(training.teacher, dataset.train.pixels)
-            found = accuracy(probabilities(network, dataset.test.pixels).argmax(1), dataset.test.labels)
+            network = with_precise_norms(training.teacher, dataset.train.pixels)
+            found = accuracy(predict_probabilities(network, dataset.test.pixels).argmax(1), dataset.test.labels)
             if found >= goal and not reached[1]:
                 reached = (spent, done)
         if stop and reached[1]:

@@ -12,17 +12,14 @@ import argparse
 import json
 from pathlib import Path
 
-import torch
 from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fewlabel import Recipe, load, train
-from fewlabel.checkpoint import RunDirectory
+from fewlabel import Recipe, load, load_model, train
+from fewlabel.charts import BLUE, GREEN, GREY, ORANGE
 from fewlabel.data import Dataset
-from fewlabel.estimator import features_of
-from fewlabel.report import BLUE, GREEN, GREY, ORANGE
 
 PROBED = 10_000  # training images
 COLOURS = {"fixmatch": ORANGE, "icl-ssl": BLUE, "supervised": GREY}
@@ -31,9 +28,8 @@ COLOURS = {"fixmatch": ORANGE, "icl-ssl": BLUE, "supervised": GREY}
 def probe(run: Path, dataset: Dataset) -> float:
     """Accuracy of a linear classifier on the features, with many labels."""
     assert dataset.test is not None
-    network, _ = RunDirectory(run).read_model(torch.device("cpu"))
-    rows = [network.normalise(pixels) for pixels in (dataset.train.pixels[:PROBED], dataset.test.pixels)]
-    x, x_test = (features_of(network.encoder, part).numpy() for part in rows)
+    trained = load_model(run, "cpu")
+    x, x_test = (trained.features(pixels) for pixels in (dataset.train.inputs[:PROBED], dataset.test))
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)).fit(x, dataset.train.labels[:PROBED])
     return float(model.score(x_test, dataset.test.labels))
 

@@ -19,9 +19,8 @@ import torch
 
 from bench.timing import images_for
 from fewlabel import Recipe
-from fewlabel.plan import make_plan
 from fewlabel.ranks import all_ranks
-from fewlabel.training import Training
+from fewlabel.training import Trainer, make_plan
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -39,15 +38,15 @@ def measure(options: argparse.Namespace) -> None:
                 steps=10_000,
                 share_norms=options.share_norms,
             )
-            training = Training(make_plan(recipe, dataset), dataset, ranks=ranks)
+            training = Trainer(make_plan(recipe, dataset), dataset, ranks=ranks)
             for index in range(2):
-                training.advance(index)
+                training.step(index)
             ranks.sent = ranks.messages = 0
             began = time.perf_counter()
             for index in range(2, 2 + options.steps):
-                training.advance(index)
+                training.step(index)
             seconds = (time.perf_counter() - began) / options.steps
-            facts = {"method": method, "seconds": seconds, "images": training.advance(0).images}
+            facts = {"method": method, "seconds": seconds, "images": training.step(0).images}
             facts |= {"sent": ranks.sent // (options.steps + 1), "messages": ranks.messages // (options.steps + 1)}
             facts["weights"] = 4 * sum(p.numel() for p in training.model.parameters())
             if ranks.first:

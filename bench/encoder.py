@@ -24,7 +24,7 @@ from sklearn.semi_supervised import LabelSpreading
 from torch import Tensor, nn
 
 from fewlabel import FewLabelClassifier, few_label_split, load
-from fewlabel.data.images import UNLABELLED
+from fewlabel.data import UNLABELLED
 from fewlabel.estimator import features_of
 
 SEEDS = 5

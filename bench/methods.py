@@ -15,7 +15,7 @@ from pathlib import Path
 from fewlabel import METHODS, Recipe, UserError
 from fewlabel.grid import Result, read_result, run_grid
 from fewlabel.methods import ALIASES
-from fewlabel.plan import check_recipe
+from fewlabel.training import check_recipe
 
 
 def recipe(options: argparse.Namespace, method: str, seed: int) -> Recipe:

@@ -24,10 +24,10 @@ import torch
 from PIL import Image
 
 from bench.timing import in_turn
-from fewlabel.data.folder import read_unlabelled
-from fewlabel.evaluate import CHUNK, probabilities
+from fewlabel import Model
+from fewlabel.data import ImageKind
+from fewlabel.evaluate import CHUNK, predict_probabilities
 from fewlabel.networks import make_classifier
-from fewlabel.predict import predict
 
 IMPORT_ONLY = """
 import torch
@@ -37,20 +37,20 @@ TRAIN = """
 import json, sys, time
 import torch
 from fewlabel import Recipe, load
-from fewlabel.plan import fingerprint, make_plan
-from fewlabel.training import Training
+from fewlabel.data.fingerprint import data_fingerprint
+from fewlabel.training import Trainer, make_plan
 
 began = time.perf_counter()
 dataset = load(sys.argv[1])
 plan = make_plan(Recipe(sys.argv[1], labels_per_class=4, network="cnn", steps=10_000), dataset)
-fingerprint(dataset)
-training = Training(plan, dataset)
-training.advance(0)
+data_fingerprint(dataset)
+training = Trainer(plan, dataset)
+training.step(0)
 start = time.perf_counter() - began
 times = []
 for index in range(1, 41):
     began = time.perf_counter()
-    training.advance(index)
+    training.step(index)
     times.append(time.perf_counter() - began)
 anonymous = int(open("/proc/self/status").read().split("RssAnon:")[1].split()[0])
 print(json.dumps({"start": start, "step": sorted(times)[20], "anonymous": anonymous / 1024}))
@@ -157,9 +157,10 @@ def pictures(folder: Path, count: int, repeats: int) -> None:
 
 def predicting(name: str, folder: Path, repeats: int) -> None:
     """Labelling a folder beside the forward passes alone, over the same pictures decoded."""
-    network = make_classifier(name, 3, 32, 10, projector=False, seed=0).eval()
-    pixels = torch.cat([images.pixels for images in read_unlabelled(folder, 32, CHUNK)])
-    sides = {"predict": lambda: predict(network, folder, 32), "limit": lambda: probabilities(network, pixels)}
+    network = make_classifier(name, (3, 32, 32), 10, projector=False, seed=0).eval()
+    model = Model(network, ImageKind(3, 32), tuple("0123456789"), name, "supervised")
+    pixels = torch.cat([images.inputs for images in model.kind.stream(folder, CHUNK)])
+    sides = {"predict": lambda: model.label(folder), "limit": lambda: predict_probabilities(network, pixels)}
     times = in_turn(sides, repeats, 1)
     ratio = statistics.median(b / a for a, b in zip(times["predict"], times["limit"], strict=True))
     speed = len(pixels) / statistics.median(times["predict"])

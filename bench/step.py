@@ -2,7 +2,7 @@
 
     python -m bench.step                       cnn on 28x28x1, fixmatch and icl-ssl, batch 64, mu 1
     python -m bench.step --network wrn-28-2    on 32x32x3
-    python -m bench.step --mu 7 --lean         with passes without gradient where a method allows them
+    python -m bench.step --mu 7
 
 Both sides run in turn in one process; the medians and their ratio are printed, and where the rest of our step goes:
 data (fetching the pixels), views, the method's loss, EMA, and counting for progress and report.
@@ -21,14 +21,14 @@ from torch import Tensor
 
 from bench.timing import images_for, in_turn
 from fewlabel import Recipe
-from fewlabel.methods import Step
-from fewlabel.plan import make_plan
-from fewlabel.training import Training, make_optimiser
+from fewlabel.training import Trainer, make_plan
+from fewlabel.training.trainer import make_optimiser
+from fewlabel.training.views import BatchViews
 
-FIRST = 200  # step: before it norms settle, and a compiled network is not used
+FIRST = 200  # step: before it norms settle
 
 
-def bare_step(training: Training, images: Tensor, labels: Tensor) -> Callable[[], None]:
+def bare_step(training: Trainer, images: Tensor, labels: Tensor) -> Callable[[], None]:
     """Forward, backward and update of the same network on ready tensors."""
     network = training.network
     optimiser = make_optimiser(network, training.plan)
@@ -48,11 +48,11 @@ def bare_step(training: Training, images: Tensor, labels: Tensor) -> Callable[[]
 class Parts:
     """Seconds spent in parts of our step; a part within another is not counted twice."""
 
-    def __init__(self, training: Training) -> None:
+    def __init__(self, training: Trainer) -> None:
         self.seconds: dict[str, float] = {}
         self._inner = 0.0
         for name, owner, function in (
-            ("data", Step, "_batch"),
+            ("data", BatchViews, "_batch"),
             ("views", training.method, "inputs"),
             ("loss", training.method, "loss"),
             ("EMA", training.ema, "update"),
@@ -77,17 +77,17 @@ class Parts:
 def measure(recipe: Recipe, repeats: int, steps: int) -> None:
     assert recipe.network is not None
     dataset = images_for(recipe.network)
-    ours, bare, plain = (Training(make_plan(recipe, dataset), dataset) for _ in range(3))
+    ours, bare, plain = (Trainer(make_plan(recipe, dataset), dataset) for _ in range(3))
     plain.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-    rows = ours.advance(0).images
+    rows = ours.step(0).images
     pixels = torch.randn(rows, *dataset.train.pixels.shape[1:])
     index = itertools.count(FIRST)
     sides: dict[str, Callable[[], object]] = {
-        "ours": lambda: ours.advance(next(index)),
+        "ours": lambda: ours.step(next(index)),
         "limit": bare_step(bare, pixels, torch.arange(rows) % 10),
         "layout": bare_step(plain, pixels, torch.arange(rows) % 10),
     }
-    with mock.patch.object(Step, "_batch", Step._batch):  # what is wrapped there is unwrapped again
+    with mock.patch.object(BatchViews, "_batch", BatchViews._batch):  # what is wrapped there is unwrapped again
         parts = Parts(ours)
         times = in_turn(sides, repeats, steps)
     ratio = statistics.median(a / b for a, b in zip(times["ours"], times["limit"], strict=True))
@@ -110,8 +110,6 @@ def main() -> None:
     parser.add_argument("--mu", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10, help="a repeat")
-    parser.add_argument("--lean", action="store_true", help="our side with Recipe.lean")
-    parser.add_argument("--compile", action="store_true", help="our side with Recipe.compile")
     parser.add_argument("--large", action="store_true", help="allow wrn-28-2 at mu 7, which takes about 15 GB")
     options = parser.parse_args()
     if options.network != "cnn" and options.batch * options.mu > 256 and not options.large:
@@ -125,8 +123,6 @@ def main() -> None:
             mu=options.mu,
             labels_per_class=4,
             steps=10_000,
-            lean=options.lean,
-            compile=options.compile,
         )
         measure(recipe, options.repeats, options.steps)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from fewlabel.data import Dataset, Images
-from fewlabel.data.images import numbered
+from fewlabel.data.examples import numbered
 
 
 def noise_images(count: int, channels: int, size: int) -> Dataset:

@@ -29,8 +29,7 @@ from bench.timing import images_for, in_turn
 from fewlabel import Recipe
 from fewlabel.losses import cross_entropy, interpolate, interpolation_contrast, masked_cross_entropy
 from fewlabel.networks import Classifier
-from fewlabel.plan import make_plan
-from fewlabel.training import Training
+from fewlabel.training import Trainer, make_plan
 
 Picture = Image.Image
 BILINEAR, AFFINE = Image.Resampling.BILINEAR, Image.Transform.AFFINE
@@ -168,13 +167,13 @@ def main() -> None:
     dataset = images_for(options.network)
     recipe = Recipe(network=options.network, batch=options.batch, mu=options.mu, labels_per_class=4, steps=10_000)
 
-    def training(method: str, **settings: str) -> Training:
+    def training(method: str, **settings: str) -> Trainer:
         chosen = replace(recipe, method=method, settings=settings)
-        return Training(make_plan(chosen, dataset), dataset)
+        return Trainer(make_plan(chosen, dataset), dataset)
 
-    def advance(ours: Training) -> Callable[[], object]:
+    def advance(ours: Trainer) -> Callable[[], object]:
         index = itertools.count()
-        return lambda: ours.advance(next(index))
+        return lambda: ours.step(next(index))
 
     base = training("icl-ssl")
     usual = three_pass_step(

@@ -30,4 +30,4 @@ y = np.full(len(images), -1)
 y[labelled] = digits.target[labelled]
 
 model = FewLabelClassifier(encoder=Edges(), steps=200, random_state=0).fit(images, y)
-print(f"{(model.transduction_ == digits.target).mean():.1%} of all images, on {model.network_.mean.numel()} features")
+print(f"{(model.transduction_ == digits.target).mean():.1%} of all images, on {model.model_.kind.shape[0]} features")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from torch import Tensor
 
-from fewlabel import METHODS, Recipe, train
+from fewlabel import METHODS, Recipe, Setting, train
 from fewlabel.losses import cross_entropy
 from fewlabel.methods import Method, Outputs, Step
 
@@ -13,7 +13,7 @@ from fewlabel.methods import Method, Outputs, Step
 class Entropy(Method):
     """Labels, and little entropy of the guesses for weak views."""
 
-    def __init__(self, weight: Annotated[float, "of the entropy"] = 0.1) -> None:
+    def __init__(self, weight: Annotated[float, Setting("of the entropy", least=0)] = 0.1) -> None:
         super().__init__()
         self.weight = weight
 

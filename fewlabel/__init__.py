@@ -7,35 +7,44 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import losses
-    from .data import Dataset, Images, few_label_split, load
+    from .data import Dataset, Examples, Images, Vectors, few_label_split, load
     from .errors import UserError
     from .estimator import FewLabelClassifier
-    from .loop import Run, train
     from .methods import METHODS, make_method
-    from .recipe import Recipe
+    from .model import Model, load_model
+    from .runs import Run, train
+    from .settings import Setting
+    from .training import Recipe
 
 __all__ = [
     "METHODS",
     "Dataset",
+    "Examples",
     "FewLabelClassifier",
     "Images",
+    "Model",
     "Recipe",
     "Run",
+    "Setting",
     "UserError",
+    "Vectors",
     "__version__",
     "few_label_split",
     "load",
+    "load_model",
     "losses",
     "make_method",
     "train",
 ]
 
 _HOME = {
-    **dict.fromkeys(("Dataset", "Images", "few_label_split", "load"), "data"),
+    **dict.fromkeys(("Dataset", "Examples", "Images", "Vectors", "few_label_split", "load"), "data"),
     **dict.fromkeys(("METHODS", "make_method"), "methods"),
-    **dict.fromkeys(("Run", "train"), "loop"),
+    **dict.fromkeys(("Model", "load_model"), "model"),
+    **dict.fromkeys(("Run", "train"), "runs"),
     "FewLabelClassifier": "estimator",
-    "Recipe": "recipe",
+    "Recipe": "training",
+    "Setting": "settings",
     "UserError": "errors",
 }
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from .cli import main
+from .commands.main import main
 
 
 def run() -> None:

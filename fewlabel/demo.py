@@ -6,13 +6,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from .checkpoint import RunDirectory
 from .data import Dataset, load
 from .errors import UserError
 from .evaluate import accuracy
-from .loop import Run, train
-from .plan import make_plan
-from .recipe import Recipe
+from .runs import Run, RunDirectory, train
+from .training import Recipe, make_plan
 
 
 @dataclass(frozen=True)

@@ -21,18 +21,16 @@ from .augment.colour import grey, hue
 from .augment.randaugment import LEVELS, OPERATIONS, apply_geometric, apply_point
 from .augment.simclr import crop_and_resize, draw_boxes
 from .augment.strong import cutout
-from .data import Dataset, Images, few_label_split
-from .data.images import UNLABELLED
+from .charts import ORANGE
+from .data import UNLABELLED, Dataset, Examples, few_label_split
+from .data.images import ImageKind, as_picture
 from .errors import UserError, unknown
-from .evaluate import accuracy, calibrated, probabilities
+from .evaluate import accuracy, predict_probabilities
 from .files import make_folder, write_csv
 from .losses import cross_entropy
-from .networks import make_classifier, set_norm_momentum
-from .plan import class_counts
+from .networks import make_classifier, set_norm_momentum, with_precise_norms
 from .randomness import Draws, generator
-from .report import ORANGE, as_picture
 from .terminal import with_progress
-from .training import pixel_statistics
 
 STEPS, BATCH, LEARNING_RATE = 200, 64, 0.05
 MOST_LABELS, MOST_TESTS, FOLDS = 500, 4000, 10
@@ -108,7 +106,7 @@ def folds(dataset: Dataset, per_class: int | None, seeds: int) -> list[Fold]:
         raise UserError(f"{dataset.name} has labels of {len(train.classes)} classes: there must be two to tell apart.")
     if test is not None and not test.known:
         raise UserError(f"the test images of {dataset.name} have no labels: nothing can be judged by them.")
-    fewest, least = min(class_counts(train)), 2 if test is None else 1
+    fewest, least = min(train.class_counts), 2 if test is None else 1
     if fewest < least:
         raise UserError(
             f"a class of {dataset.name} has {fewest} labelled images: every class needs one to learn from"
@@ -125,7 +123,7 @@ def folds(dataset: Dataset, per_class: int | None, seeds: int) -> list[Fold]:
         judged = judged[torch.randperm(len(judged), generator=generator(0, 0, "drift"))[:MOST_TESTS]]
         most = per_class or min(fewest, max(1, MOST_LABELS // len(train.classes)))
         chosen = [torch.from_numpy(few_label_split(train.labels, most, seed)) for seed in range(seeds)]
-        return [Fold(train.pixels[c], train.labels[c], test.pixels[judged], test.labels[judged]) for c in chosen]
+        return [Fold(train.inputs[c], train.labels[c], test.inputs[judged], test.labels[judged]) for c in chosen]
     known = (train.labels != UNLABELLED).nonzero().flatten()
     if per_class is not None:
         known = torch.from_numpy(few_label_split(train.labels, per_class, 0))
@@ -134,7 +132,7 @@ def folds(dataset: Dataset, per_class: int | None, seeds: int) -> list[Fold]:
     part = torch.arange(len(known))
     part %= FOLDS if len(known) > 3 * FOLDS else len(known)  # of few images each is left out by itself
     return [
-        Fold(train.pixels[rest], train.labels[rest], train.pixels[here], train.labels[here])
+        Fold(train.inputs[rest], train.labels[rest], train.inputs[here], train.labels[here])
         for here, rest in ((known[part == n], known[part != n]) for n in range(int(part.max()) + 1))
     ]
 
@@ -143,8 +141,10 @@ def train_small(fold: Fold, classes: int, operation: str | None, seed: int, netw
     """Accuracy of a small model that saw half of its pictures under the operation."""
     torch.set_num_threads(1)
     channels, size = fold.train.shape[1:3]
-    mean, std = pixel_statistics(fold.train)
-    model = make_classifier(network, channels, size, classes, projector=False, seed=seed, mean=mean, std=std).train()
+    mean, std = ImageKind(channels, size).statistics(fold.train)
+    model = make_classifier(
+        network, (channels, size, size), classes, projector=False, seed=seed, mean=mean, std=std
+    ).train()
     optimiser = torch.optim.SGD(model.parameters(), LEARNING_RATE, momentum=0.9, nesterov=True, weight_decay=5e-4)
     for index in range(steps):
         set_norm_momentum(model, index, steps)
@@ -158,7 +158,7 @@ def train_small(fold: Fold, classes: int, operation: str | None, seed: int, netw
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-    guesses = probabilities(calibrated(model, fold.train), fold.test).argmax(1)
+    guesses = predict_probabilities(with_precise_norms(model, fold.train), fold.test).argmax(1)
     return accuracy(guesses, fold.truth)
 
 
@@ -195,7 +195,7 @@ def measure(
             raise unknown("operation", name, DRIFTS)
     if seeds < 2:
         raise UserError("seeds must be at least 2: an error cannot be told from one.")
-    chosen = list(operations) or [name for name in DRIFTS if dataset.train.channels > 1 or name not in COLOUR_ONLY]
+    chosen = list(operations) or [name for name in DRIFTS if dataset.train.kind.shape[0] > 1 or name not in COLOUR_ONLY]
     made = folds(dataset, labels_per_class, seeds)
     work = [(name, number) for number in range(len(made)) for name in (None, *chosen)]
     calls = (
@@ -221,6 +221,24 @@ def by_chance(operations: int, seeds: int) -> float:
     return operations * float(t.cdf(-2, seeds - 1))
 
 
+def remarks(dataset: Dataset, drifts: Sequence[Drift], seeds: int) -> list[str]:
+    """How far the verdicts can be trusted."""
+    found = []
+    if any(drift.flagged for drift in drifts if drift.operation == CONTROL):
+        found.append(f"Even {CONTROL} was flagged, which changes nothing: give more labels or --seeds.")
+    if dataset.test is not None:
+        found.append(
+            f"If all {len(drifts)} augmentations were harmless, {by_chance(len(drifts), seeds):.1f} would be flagged "
+            "by chance on average; with more --seeds, fewer."
+        )
+    else:
+        found.append(
+            "Careful: there was no test set (--test), so labelled pictures were left out in turn. With few labels that "
+            "tells little: a drop may be chance, and an augmentation that is not flagged may still do harm."
+        )
+    return found
+
+
 def advice(drifts: Collection[Drift]) -> str:
     """The option of `fewlabel train` that leaves out what was flagged."""
     names = [drift.operation for drift in drifts if drift.flagged and drift.operation in CHANGES]
@@ -230,7 +248,7 @@ def advice(drifts: Collection[Drift]) -> str:
 # ---- the picture
 
 
-def write_drifts(folder: Path, images: Images, drifts: Sequence[Drift]) -> None:
+def write_drifts(folder: Path, images: Examples, drifts: Sequence[Drift]) -> None:
     """drift.csv, and drift.png with pictures before and after each operation."""
     make_folder(folder)
     rows = [
@@ -241,12 +259,12 @@ def write_drifts(folder: Path, images: Images, drifts: Sequence[Drift]) -> None:
     picture(images, drifts).savefig(folder / "drift.png", dpi=120)
 
 
-def picture(images: Images, drifts: Sequence[Drift], shown: int = 4) -> Figure:
+def picture(images: Examples, drifts: Sequence[Drift], shown: int = 4) -> Figure:
     """A row for each operation: pictures as they are, the same after it, and the verdict."""
     classes = images.labels[images.labels != UNLABELLED].unique()
     chosen = classes[torch.linspace(0, len(classes) - 1, shown).long()].tolist()
     places = [(images.labels == c).nonzero().flatten() for c in chosen]
-    examples = images.pixels[[int(place[k % len(place)]) for k, place in enumerate(places)]]
+    examples = images.inputs[[int(place[k % len(place)]) for k, place in enumerate(places)]]
     figure = Figure(figsize=(9, 0.8 * len(drifts) + 0.5), layout="constrained")
     grid = figure.subplots(len(drifts), 2 * shown + 2, squeeze=False, width_ratios=[2.2] + [1] * (2 * shown) + [2.6])
     for row, drift in zip(grid, drifts, strict=True):

@@ -1,36 +1,32 @@
 """FewLabelClassifier: fewlabel with scikit-learn's conventions."""
 
 import copy
-from collections.abc import Sequence
+import warnings
 from numbers import Integral
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
 
-from .data import Dataset, Images
-from .data.decode import decode, default_size, square
-from .data.images import UNLABELLED, channels_first, numbered
-from .data.vectors import Vectors
-from .evaluate import CHUNK, calibrated, probabilities
-from .loop import due
-from .methods import parts_of, settings_of
+from .data import UNLABELLED, Dataset, Examples, ImageKind, Kind, VectorKind
+from .data.arrays import as_array, as_pictures, as_pixels, brightest
+from .data.decode import decode_each, default_size
+from .data.examples import numbered
+from .errors import UserError
+from .evaluate import CHUNK
+from .model import Model
 from .networks import Classifier
-from .plan import Plan, check_recipe, choose_device, make_plan
-from .recipe import Recipe
-from .terminal import with_progress
-from .training import Training
+from .terminal import Terminal, with_progress
+from .training import Listener, Plan, Recipe, Trainer, check_recipe, choose_device, fit, make_plan
+from .training.listeners import Alarms, DivergenceCheck, History, ProgressBar
 
 LINES = 20  # of history_
-SLACK = 1.001  # by which a resampled image may exceed white
 
 
 class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -81,9 +77,10 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     classes_: NDArray[Any]
     transduction_: NDArray[Any]
     history_: list[dict[str, Any]]
-    network_: Classifier
+    model_: Model
     encoder_: nn.Module | None
     size_: int | None
+    white_: int | None
 
     def __init__(
         self,
@@ -156,19 +153,21 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
             raise ValueError(f"X has {len(rows)} rows and y has {len(labels)} labels.")
         if len(rows) < 2:
             raise ValueError(f"1 sample is too few to train on: n_samples={len(rows)}.")
-        continued = getattr(self, "network_", None) if self.warm_start else None
+        continued = getattr(self, "model_", None) if self.warm_start else None
         if continued is not None and not np.array_equal(classes, self.classes_):
             raise ValueError("warm_start needs the same classes as before.")
-        images = self._images(rows, labels, tuple(str(name) for name in classes))
-        dataset = Dataset("X", images, None, flip=images.channels == 3)
-        plan = make_plan(check_recipe(self._recipe(vectors=rows.ndim == 2)), dataset)
+        names = tuple(str(name) for name in classes)
+        examples = Examples(rows, labels, names, numbered("X", len(rows)), self._kind(rows))
+        dataset = Dataset("X", examples, None, flip=examples.kind.shape[0] == 3)
+        plan = make_plan(check_recipe(self._recipe()), dataset)
         self.classes_ = classes
         drawing = self.encoder is not None and not self.frozen  # in whose dropout torch's global generator draws
         with torch.random.fork_rng(devices=[], enabled=drawing):
             if drawing:
                 torch.manual_seed(plan.recipe.seed)
-            self.network_ = self._train(plan, dataset, continued)
-        guesses = self.classes_[probabilities(self.network_, images.pixels).argmax(1).numpy()]
+            network = self._train(plan, dataset, continued)
+        self.model_ = Model(network, examples.kind, names, plan.network, plan.recipe.method)
+        guesses = self.classes_[self.model_.network_probabilities(rows).argmax(1).numpy()]
         known = (labels != UNLABELLED).numpy()
         self.transduction_ = np.where(known, self.classes_[labels.clamp(min=0).numpy()], guesses)
         return self
@@ -181,32 +180,23 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Probabilities of the classes, in the order of `classes_`."""
         check_is_fitted(self)
-        guesses = probabilities(self.network_, self._inputs(X)).double().numpy()
-        return guesses / guesses.sum(1, keepdims=True)
+        return self.model_.predict_proba(self._inputs(X))
 
     def transform(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
         """The features f(x) that the network has learnt: a vector for each row."""
         check_is_fitted(self)
-        rows = self._inputs(X)
-        with torch.inference_mode():
-            parts = [self.network_.encoder(self.network_.normalise(part)) for part in rows.split(CHUNK)]
-        return torch.cat(parts).numpy()
+        return self.model_.features(self._inputs(X))
 
     # ---- from arguments to data, plan and network
 
-    def _recipe(self, vectors: bool) -> Recipe:
-        settings = dict(self.settings or {})
-        for part, kind in parts_of(self.method).items() if vectors else ():
-            for name, value in kind.for_vectors.items():
-                if name in settings_of(kind) and name not in settings:
-                    settings.setdefault(f"{part}.{name}", value)
+    def _recipe(self) -> Recipe:
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = int(check_random_state(seed).randint(2**31 - 1))
         return Recipe(
             data="X",
             method=self.method,
-            settings=settings,
+            settings=dict(self.settings or {}),
             network=self.network,
             batch=self.batch,
             mu=self.mu,
@@ -221,7 +211,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         )
 
     def _inputs(self, X: Any, fitting: bool = False) -> Tensor:  # noqa: N803
-        """What the network is to learn from: the rows, or what a frozen encoder says of them."""
+        """The inputs of the network: the rows, or their features from a frozen encoder."""
         rows = self._rows(X, fitting)
         if fitting:
             self.shape_ = tuple(rows.shape[1:])
@@ -245,9 +235,9 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
                 self.size_ = self.size or default_size(pictures)
             if self.size_ is None:
                 raise ValueError("X holds pictures, fit had arrays.")
-            return decoded(pictures, self.size_)
+            return decode_each(pictures, self.size_)
         if isinstance(X, Tensor):
-            X = X.detach().cpu().numpy()  # noqa: N806
+            X = as_array(X)  # noqa: N806
         if (X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim) in (3, 4):
             array = np.asarray(X)
             white = brightest(array)
@@ -259,46 +249,46 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         X = validate_data(self, X, dtype=np.float32, reset=fitting, ensure_min_samples=1)  # noqa: N806
         return torch.from_numpy(np.ascontiguousarray(X))
 
-    def _images(self, rows: Tensor, labels: Tensor, classes: tuple[str, ...]) -> Images:
+    def _kind(self, rows: Tensor) -> Kind:
         if self.noise < 0 or not 0 <= self.dropout < 1:
             raise ValueError("noise must be at least 0, and dropout at least 0 and less than 1.")
-        names = numbered("X", len(rows))
-        if rows.ndim == 4:
-            return Images(rows, labels, classes, names)
-        return Vectors(rows, labels, classes, names, noise=self.noise, dropout=self.dropout)
+        match rows.shape[1:]:
+            case (columns,):
+                return VectorKind(columns, self.noise, self.dropout)
+            case (channels, size, _):
+                return ImageKind(channels, size, self.white_)
+        raise ValueError(f"rows of shape {tuple(rows.shape[1:])} are neither images nor vectors.")
 
-    def _train(self, plan: Plan, dataset: Dataset, continued: Classifier | None) -> Classifier:
-        training = Training(plan, dataset, encoder=None if self.frozen else self.encoder)
-        if continued is not None:
-            old, new = (n.state_dict() for n in (continued, training.network))
-            parts = ("encoder.", "head.")  # not the projector, which only some methods have
-            if any(old[k].shape != new[k].shape if k in old and k in new else k.startswith(parts) for k in old | new):
-                raise ValueError("warm_start needs the same network and the same kind of rows as before.")
-            for network in (training.network, training.teacher):
-                network.load_state_dict(old, strict=False)
-        self.history_ = []
-        steps: Any = range(plan.steps)
-        for index in with_progress(steps, plan.steps, "Training") if self.verbose else steps:
-            training.advance(index)
-            if due(index, plan.steps, LINES):
-                self.history_.append({"step": index + 1} | training.meter.read())
-        if not all(parameter.isfinite().all() for parameter in training.teacher.parameters()):
-            raise ValueError("training has diverged: try a lower learning_rate.")
-        return calibrated(training.teacher, dataset.train.pixels).cpu()
+    def _train(self, plan: Plan, dataset: Dataset, continued: Model | None) -> Classifier:
+        start = None if continued is None else continued.network.state_dict()
+        try:
+            trainer = Trainer(plan, dataset, encoder=None if self.frozen else self.encoder, start=start)
+        except UserError as error:
+            raise ValueError(f"warm_start is not possible: {error}") from error
+        history = History()
+        listeners: list[Listener] = [DivergenceCheck(), Alarms(history, warn), history]
+        fit(trainer, [*listeners, ProgressBar("Training", Terminal())] if self.verbose else listeners, LINES)
+        self.history_ = [{name: line[name] for name in line if name != "evaluated"} for line in history.lines]
+        network, _ = trainer.result()
+        return network.cpu()
+
+
+def warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=7)  # where the user called `fit`
 
 
 def features_of(encoder: nn.Module, rows: Tensor, title: str = "") -> Tensor:
-    """What a module in evaluation mode says of every row, flattened; some at a time."""
+    """The features of every row from a module in evaluation mode, flattened; some rows at a time."""
     device = next((parameter.device for parameter in encoder.parameters()), torch.device("cpu"))
-    # Pre-trained encoders make pictures large, and a processor's cache holds few: EfficientNet-Lite0 on two cores looks
-    # at 34 pictures a second 4 at a time, at 12 a second 128 at a time.
-    parts = rows.split(4 if rows.ndim > 2 and device.type == "cpu" else CHUNK // 4)
+    # Pre-trained encoders enlarge pictures, and a processor's cache holds few: EfficientNet-Lite0 on two cores encodes
+    # 34 pictures a second in batches of 4, and 12 a second in batches of 128.
+    parts = rows.split(4 if len(rows.shape) > 2 and device.type == "cpu" else CHUNK // 4)
     with torch.inference_mode():
         shown = with_progress(parts, len(parts), title) if title else parts
         return torch.cat([encoder(part.to(device).float()).flatten(1).float().cpu() for part in shown])
 
 
-# ---- what users give
+# ---- labels as users give them
 
 
 def encoded(y: Any) -> tuple[Tensor, NDArray[Any]]:
@@ -327,38 +317,3 @@ def is_unlabelled(value: Any) -> bool:
         return bool(value is None or value == "" or value == UNLABELLED or value != value)
     except TypeError:  # pandas' NA, of which one cannot tell whether it is itself
         return True
-
-
-def as_pictures(X: Any) -> list[Path | Image.Image]:  # noqa: N803
-    """Files and PIL images, where X is a list of such; else nothing."""
-    if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "UO":
-        X = X.tolist()  # noqa: N806
-    if not isinstance(X, list | tuple) or not all(isinstance(item, str | Path | Image.Image) for item in X):
-        return []
-    return [item if isinstance(item, Image.Image) else Path(item) for item in X]
-
-
-def decoded(pictures: Sequence[Path | Image.Image], size: int) -> Tensor:
-    arrays = [square(item, size) if isinstance(item, Image.Image) else decode(item, size) for item in pictures]
-    return torch.from_numpy(np.stack(arrays))
-
-
-def brightest(array: NDArray[Any]) -> int:
-    """What white is in these images: 255, or 1 of truth values and where no float exceeds that."""
-    floats_to_1 = array.dtype.kind == "f" and array.size and np.nanmax(array) <= SLACK
-    return 1 if floats_to_1 or array.dtype.kind == "b" else 255
-
-
-def as_pixels(array: NDArray[Any], white: int) -> Tensor:
-    """uint8 (N, C, H, W) of any usual array of images, in which `white` is the largest value."""
-    ordered = channels_first(array)
-    if ordered is None:
-        raise ValueError(f"images must be square and of one or three channels, not of shape {array.shape[1:]}.")
-    if ordered.dtype != np.uint8:
-        values = ordered.astype(np.float64)
-        if not np.isfinite(values).all():
-            raise ValueError("X contains NaN or infinity.")
-        if values.size and (values.min() < 0 or values.max() > SLACK * white):
-            raise ValueError(f"images lie between 0 and {white} here; there are values outside of that.")
-        ordered = (values * (255 / white)).round().clip(0, 255).astype(np.uint8)
-    return torch.from_numpy(np.ascontiguousarray(ordered))

@@ -1,53 +1,78 @@
-"""How good a classifier is, and how far its confidence can be trusted."""
+"""How good a classifier is, and how well its confidence is calibrated."""
 
-import copy
 import math
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from .augment.colour import grey
-from .networks import Classifier, set_norm_momentum
+from .networks import Classifier
 from .terminal import with_progress
 
-CHUNK = 512  # images at a time
-CALIBRATION = 1024  # images, at most
+CHUNK = 512  # inputs at a time
 
 
 @torch.inference_mode()
-def probabilities(network: Classifier, pixels: Tensor, positions: Tensor | None = None, title: str = "") -> Tensor:
+def predict_probabilities(
+    network: Classifier, inputs: Tensor, positions: Tensor | None = None, title: str = ""
+) -> Tensor:
     """Class probabilities (N, classes) on the CPU, whatever mode the network is in.
 
-    Of all images, or of those at `positions`; some at a time, so that a memory-mapped set is never loaded as a whole.
-    With a `title` a bar shows how far it is. Coloured pictures are made grey for a network that knows only such.
+    Of all inputs, or of those at `positions`; some at a time, so that a memory-mapped set is never loaded as a whole.
+    With a `title` a bar shows the progress.
     """
     training, device = network.training, network.mean.device
     network.eval()
-    parts = (torch.arange(len(pixels)) if positions is None else positions).split(CHUNK)
+    parts = (torch.arange(len(inputs)) if positions is None else positions).split(CHUNK)
     shown = with_progress(parts, len(parts), title) if title else parts
-    made_grey = pixels.ndim == 4 and (pixels.shape[1], len(network.mean)) == (3, 1)
-    some = (pixels[part].to(device) for part in shown)
-    rows = [network.probabilities(grey(part) if made_grey else part).cpu() for part in some]
+    rows = [network.probabilities(inputs[part].to(device)).cpu() for part in shown]
     network.train(training)
     return torch.cat(rows)
 
 
-@torch.no_grad()
-def calibrated(network: Classifier, pixels: Tensor) -> Classifier:
-    """A copy whose batch-norm statistics are those of training images as they are.
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Predictions beside the true labels of examples that were not trained on."""
 
-    The running statistics of training are of weak, strong and mixed views together, but predictions are made for plain
-    images. MNIST, 20 labels, 2,000 steps, seed 0: 95.9% becomes 96.4% (fixmatch), 95.1% becomes 96.6% (icl-ssl).
-    """
-    network = copy.deepcopy(network)
-    sample = pixels[:: -(-len(pixels) // CALIBRATION)]
-    if len(sample) < 2:  # no variance to speak of
-        return network.eval()
-    network.train()
-    for n, part in enumerate(sample.chunk(round(len(sample) / 256) or 1)):  # nearly equal parts, none of a single image
-        set_norm_momentum(network, n, steps=None)
-        network(network.normalise(part.to(network.mean.device)))
-    return network.eval()
+    classes: tuple[str, ...]
+    probabilities: Tensor  # (N, classes)
+    labels: Tensor  # -1 where unknown
+    skipped: dict[str, str] = field(default_factory=dict)  # unreadable file -> reason
+
+    @property
+    def confusion(self) -> Tensor:
+        """(classes, classes) counts: row = true class, column = predicted class."""
+        return confusion(self.probabilities.argmax(1), self.labels, len(self.classes))
+
+    @property
+    def count(self) -> int:
+        """Of labelled examples."""
+        return int((self.labels >= 0).sum())
+
+    @property
+    def correct(self) -> int:
+        return int(self.confusion.diagonal().sum())
+
+    @property
+    def accuracy(self) -> float:
+        return self.correct / self.count
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95% confidence interval of the accuracy."""
+        return wilson(self.correct, self.count)
+
+    @property
+    def calibration_error(self) -> float:
+        return calibration_error(self.probabilities, self.labels)
+
+
+def wilson(correct: int, count: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's confidence interval of a share of which `correct` of `count` were seen."""
+    from scipy.stats import binomtest  # slow to import, and training has no use for it
+
+    low, high = binomtest(correct, count).proportion_ci(level, method="wilson")
+    return float(low), float(high)
 
 
 def accuracy(predicted: Tensor, labels: Tensor) -> float:
@@ -62,14 +87,6 @@ def confusion(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
     return torch.bincount(labels[known] * classes + predicted[known], minlength=classes * classes).view(
         classes, classes
     )
-
-
-def wilson(right: int, count: int, z: float = 1.96) -> tuple[float, float]:
-    """Between which shares the true one lies (95%), when `right` of `count` were seen; Wilson's interval."""
-    share, more = right / count, z * z / count
-    centre = (share + more / 2) / (1 + more)
-    reach = z * math.sqrt(share * (1 - share) / count + more / (4 * count)) / (1 + more)
-    return max(0.0, centre - reach), min(1.0, centre + reach)
 
 
 def calibration_error(guesses: Tensor, labels: Tensor, bins: int = 15) -> float:
@@ -87,7 +104,7 @@ def calibration_error(guesses: Tensor, labels: Tensor, bins: int = 15) -> float:
 
 def fit_temperature(guesses: Tensor, labels: Tensor) -> float:
     """The temperature under which these labels are most likely: more than 1 where guesses were too confident."""
-    from scipy.optimize import minimize_scalar  # slow to import, and training has no use for it
+    from scipy.optimize import minimize_scalar
 
     known = labels >= 0
     logits, truth = guesses[known].double().clamp(min=1e-12).log(), labels[known]

@@ -43,7 +43,7 @@ def not_saved(path: Path, error: OSError) -> UserError:
     advice = "free some space" if full else "check the folder"
     return UserError(
         f"could not save {path} ({error.strerror}): {advice}, "
-        "then give the command again (`fewlabel train` goes on with --resume)."
+        "then run the command again (with --resume to continue a training)."
     )
 
 

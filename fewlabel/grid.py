@@ -14,12 +14,12 @@ import torch
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from . import __version__
-from .checkpoint import RunDirectory
 from .errors import UserError
 from .files import write_json
-from .loop import train
-from .plan import check_recipe
-from .recipe import PLACES, Recipe
+from .methods import full_settings
+from .runs import train
+from .training import Recipe, check_recipe
+from .training.recipe import PLACES
 
 PATIENCE = 10  # seconds for a scheduler to answer
 ATTEMPTS = 3  # at what was under way when the system killed a worker, for want of memory perhaps
@@ -106,9 +106,8 @@ def workers(jobs: int, scheduler: str | None) -> Iterator[tuple[joblib.Parallel,
 def run_one(recipe: Recipe, out: Path) -> tuple[str, Result]:
     """One run, in whatever process; its result is written before it is given back."""
     name = name_of(recipe)
-    directory = RunDirectory(out / "runs" / name)
     try:
-        run = train(replace(recipe, out=str(directory.path), predictions=False), resume=True, quiet=True)
+        run = train(replace(recipe, out=str(out / "runs" / name), predictions=False), resume=True, quiet=True)
         last = run.history[-1]
         result = Result(
             recipe.to_dict(),
@@ -156,6 +155,7 @@ def result_path(out: Path, recipe: Recipe) -> Path:
 def name_of(recipe: Recipe) -> str:
     """Method and seed to read, and a key of all that the run computes and of the version that computes it."""
     content = {name: value for name, value in recipe.to_dict().items() if name not in PLACES}
+    content["settings"] = full_settings(recipe.method, recipe.settings)  # a default that is spelled out is the same run
     content["version"] = __version__
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
     return f"{recipe.method}-{recipe.seed}-{key}"

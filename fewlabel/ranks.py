@@ -81,6 +81,28 @@ class Ranks:
         parts = mean.split([gradient.numel() for gradient in gradients])
         torch._foreach_copy_(gradients, [part.view(g.shape) for part, g in zip(parts, gradients, strict=True)])
 
+    # ---- devices
+
+    def check(self, device: torch.device, batch: int, share_norms: bool) -> None:
+        """Refuse what several processes cannot do together."""
+        if self.count == 1:
+            return
+        least = self.count if share_norms else 2 * self.count
+        if batch < least:
+            raise UserError(f"{self.count} processes need at least {least} labelled examples a step: raise --batch.")
+        if device.type == "mps":
+            raise UserError("several processes cannot share the device mps: give --device cpu, or do without torchrun.")
+        if device.index is not None:
+            raise UserError(f"--device {device} is one device: give {device.type}, and each process takes its own.")
+
+    def own(self, device: torch.device) -> torch.device:
+        """The GPU of this process, where there are several."""
+        if self.count == 1 or device.type != "cuda":
+            return device
+        if local_rank() >= torch.cuda.device_count():
+            raise UserError(f"there are {torch.cuda.device_count()} GPUs: give torchrun no more processes per machine.")
+        return torch.device("cuda", local_rank())
+
     # ---- agreement
 
     def any(self, *wishes: bool) -> tuple[bool, ...]:

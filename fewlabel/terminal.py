@@ -1,4 +1,4 @@
-"""A bar for work that takes long."""
+"""Messages and progress bars on the terminal."""
 
 import sys
 from collections.abc import Iterable
@@ -8,6 +8,17 @@ from rich.console import Console
 from rich.progress import track
 
 Item = TypeVar("Item")
+
+
+class Terminal:
+    """Prints messages, unless it is quiet; `live` where a bar can be drawn."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(quiet=quiet, soft_wrap=True, highlight=False)
+        self.live = self.console.is_terminal and not quiet
+
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False)
 
 
 def with_progress(items: Iterable[Item], total: int, title: str) -> Iterable[Item]:

@@ -7,13 +7,14 @@ torch.set_num_threads(1)
 
 LONG = (
     "test_ranks",
-    "test_loop",
+    "test_train",
     "test_examples",
     "test_paper",
     "test_drift",
     "test_docs",
     "test_cluster",
     "test_grid",
+    "test_methods_typed",
 )
 
 

@@ -14,10 +14,10 @@ import distributed
 import pytest
 
 from fewlabel import Recipe
-from fewlabel.cli import main
+from fewlabel.commands.main import main
 from fewlabel.errors import UserError
 from fewlabel.grid import Result, read_result, run_grid, write_result
-from fewlabel.plan import check_recipe
+from fewlabel.training import check_recipe
 
 BASE = Recipe(labels_per_class=2, network="mlp", batch=8, mu=1, steps=10, evaluations=1, floor=False)
 BASE = replace(BASE, method="supervised", learning_rate=0.03)
@@ -53,7 +53,7 @@ def test_a_failure_on_a_cluster_is_kept_and_stops_no_other_run(
 ) -> None:
     recipes = [replace(BASE, labels_per_class=100_000), BASE]
     results = run_grid(recipes, tmp_path, scheduler=cluster.scheduler_address)
-    assert "100000 per class were asked for" in (results[0].error or "")
+    assert "fewer than --labels-per-class 100000" in (results[0].error or "")
     assert results[1].error is None
 
 

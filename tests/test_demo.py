@@ -8,7 +8,7 @@ import pytest
 
 import fewlabel.demo
 from fewlabel import load
-from fewlabel.cli import main
+from fewlabel.commands.main import main
 from fewlabel.demo import demo, demo_recipe, label_spreading
 
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from fewlabel import drift
 from fewlabel.augment import CHANGES
-from fewlabel.cli import main
-from fewlabel.data import Dataset, Images, few_label_split
+from fewlabel.commands.main import main
+from fewlabel.data import Dataset, Examples, Images, few_label_split
 from fewlabel.drift import (
     COLOUR_ONLY,
     CONTROL,
@@ -27,12 +27,11 @@ from fewlabel.drift import (
     write_drifts,
 )
 from fewlabel.errors import UserError
-from fewlabel.plan import check_recipe
 from fewlabel.randomness import generator
-from fewlabel.recipe import Recipe
-from tests.commands import fewlabel
+from fewlabel.training import Recipe, check_recipe
 from tests.drawing import draws
 from tests.pictures import class_folder, fruit_folder
+from tests.processes import fewlabel
 
 WITHOUT_CHANCE = {"horizontal-flip", "vertical-flip", "grey", "autocontrast", "equalize"}  # they draw nothing
 
@@ -41,7 +40,7 @@ def noise(count: int, channels: int, side: int = 16) -> Tensor:
     return torch.randint(256, (count, channels, side, side), generator=generator(0, 0, "noise")).to(torch.uint8)
 
 
-def numbered(labels: list[int], classes: int) -> Images:
+def numbered(labels: list[int], classes: int) -> Examples:
     """Pictures that can be told apart: every pixel of picture n is n."""
     pixels = torch.arange(len(labels)).view(-1, 1, 1, 1).expand(-1, 1, 4, 4).to(torch.uint8)
     return Images(pixels, torch.tensor(labels), tuple("abcdefgh"[:classes]), [str(n) for n in range(len(labels))])
@@ -52,7 +51,7 @@ def numbers(pixels: Tensor) -> list[int]:
     return pixels[:, 0, 0, 0].tolist()
 
 
-def bars(count: int, seed: int) -> Images:
+def bars(count: int, seed: int) -> Examples:
     """A bright upright bar in the left or the right half: mirrored, a picture is one of the other class."""
     draw = np.random.default_rng(seed)
     pixels = draw.integers(0, 60, (count, 1, 12, 12)).astype(np.uint8)
@@ -385,11 +384,11 @@ def test_drift_of_arrays_with_a_test_part(tmp_path: Path) -> None:
     done = fewlabel("drift", "bars.npz", *ONLY, "--seeds", "3", "--out", "found", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
-    assert "Accuracy without any of them: 100.0%." in said
+    assert "Accuracy without augmentation: 100.0%." in said
     assert said.count("changes the meaning") == 1
-    assert "Leave them out of training: fewlabel train bars.npz --without horizontal-flip" in said
+    assert "Disable them in training: fewlabel train bars.npz --without horizontal-flip" in said
     assert "Careful" not in said
-    assert "Of 2 harmless operations chance alone would flag 0.2 on average" in said
+    assert "If all 2 augmentations were harmless, 0.2 would be flagged by chance on average" in said
     assert "Even one-pixel-shift" not in said
     with (tmp_path / "found" / "drift.csv").open(newline="") as file:
         verdicts = {row["operation"]: row["flagged"] for row in csv.DictReader(file)}
@@ -403,7 +402,7 @@ def test_drift_of_a_folder_without_test_pictures_warns(tmp_path: Path) -> None:
     done = fewlabel("drift", "photos", "--labels", labels, *SMALL, *ONLY, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
-    assert "Careful: there were no pictures to be judged by (--test), so labelled ones were left out in turn." in said
+    assert "Careful: there was no test set (--test), so labelled pictures were left out in turn." in said
     for name in ("drift.csv", "drift.png"):
         assert (tmp_path / "drift" / name).stat().st_size > 0
 

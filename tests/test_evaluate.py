@@ -7,17 +7,17 @@ from PIL import Image
 from scipy.stats import binomtest
 from torch import Tensor
 
+from fewlabel.data import ImageKind
 from fewlabel.evaluate import (
     accuracy,
-    calibrated,
     calibration_error,
     confusion,
     cross_fitted_error,
     fit_temperature,
-    probabilities,
+    predict_probabilities,
     wilson,
 )
-from fewlabel.networks import make_classifier
+from fewlabel.networks import make_classifier, with_precise_norms
 
 
 def test_accuracy_and_confusion_leave_unlabelled_images_out() -> None:
@@ -27,31 +27,32 @@ def test_accuracy_and_confusion_leave_unlabelled_images_out() -> None:
 
 
 def test_probabilities_do_not_depend_on_the_mode_or_on_other_images() -> None:
-    network = make_classifier("cnn", 1, 8, 3, projector=False, seed=0).train()
+    network = make_classifier("cnn", (1, 8, 8), 3, projector=False, seed=0).train()
     pixels = torch.randint(256, (600, 1, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
-    together = probabilities(network, pixels)
+    together = predict_probabilities(network, pixels)
     assert network.training
-    torch.testing.assert_close(probabilities(network, pixels[590:]), together[590:])
+    torch.testing.assert_close(predict_probabilities(network, pixels[590:]), together[590:])
     torch.testing.assert_close(together.sum(1), torch.ones(600))
-    assert probabilities(network, pixels[:0]).shape == (0, 3)
+    assert predict_probabilities(network, pixels[:0]).shape == (0, 3)
 
 
-@pytest.mark.parametrize(("network_channels", "picture_channels"), [(1, 1), (3, 3), (1, 3)])
-def test_pictures_are_made_grey_for_networks_of_greys_only(network_channels: int, picture_channels: int) -> None:
-    network = make_classifier("cnn", network_channels, 16, 3, projector=False, seed=0).eval()
+@pytest.mark.parametrize(("channels", "picture_channels"), [(1, 1), (3, 3), (1, 3)])
+def test_pictures_are_made_grey_for_models_of_grey_ones(channels: int, picture_channels: int) -> None:
     pixels = torch.randint(0, 256, (9, picture_channels, 16, 16), dtype=torch.uint8)
     seen = pixels
-    if network_channels < picture_channels:
+    if channels < picture_channels:
         pictures = [Image.fromarray(picture.permute(1, 2, 0).numpy()).convert("L") for picture in pixels]
         seen = torch.from_numpy(np.stack([np.asarray(picture) for picture in pictures]))[:, None]
-    torch.testing.assert_close(probabilities(network, pixels), network.probabilities(seen))
+    assert torch.equal(ImageKind(channels, 16).adapt(pixels), seen)
 
 
-def test_calibration_takes_the_statistics_of_plain_images_and_leaves_the_network_alone() -> None:
-    network = make_classifier("cnn", 1, 8, 3, projector=True, seed=0, mean=torch.tensor([9.0]), std=torch.tensor([5.0]))
+def test_precise_norms_take_the_statistics_of_plain_images_and_leaves_the_network_alone() -> None:
+    network = make_classifier(
+        "cnn", (1, 8, 8), 3, projector=True, seed=0, mean=torch.tensor([9.0]), std=torch.tensor([5.0])
+    )
     pixels = torch.randint(256, (256, 1, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    copy = calibrated(network, pixels)
+    copy = with_precise_norms(network, pixels)
     assert all(torch.equal(value, network.state_dict()[name]) for name, value in before.items())
     first = network.get_submodule("encoder.layers.0")(network.normalise(pixels))
     found = copy.state_dict()
@@ -62,9 +63,9 @@ def test_calibration_takes_the_statistics_of_plain_images_and_leaves_the_network
 
 @pytest.mark.parametrize("count", [1, 2, 3, 257, 513, 1025])
 def test_calibration_of_any_number_of_images(count: int) -> None:
-    network = make_classifier("cnn", 1, 8, 3, projector=True, seed=0)
+    network = make_classifier("cnn", (1, 8, 8), 3, projector=True, seed=0)
     pixels = torch.randint(256, (count, 1, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
-    assert probabilities(calibrated(network, pixels), pixels).isfinite().all()
+    assert predict_probabilities(with_precise_norms(network, pixels), pixels).isfinite().all()
 
 
 @pytest.mark.parametrize(("right", "count"), [(0, 10), (10, 10), (7, 10), (970, 1000), (1, 3)])
@@ -120,9 +121,9 @@ def test_unlabelled_images_have_no_say_in_the_temperature() -> None:
 
 
 def test_a_network_divides_its_logits_by_its_temperature() -> None:
-    network = make_classifier("cnn", 1, 8, 3, projector=False, seed=0).eval()
+    network = make_classifier("cnn", (1, 8, 8), 3, projector=False, seed=0).eval()
     pixels = torch.randint(256, (20, 1, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
     logits = network(network.normalise(pixels)).logits
     network.temperature.fill_(2.5)
-    torch.testing.assert_close(probabilities(network, pixels), (logits / 2.5).softmax(1))
+    torch.testing.assert_close(predict_probabilities(network, pixels), (logits / 2.5).softmax(1))
     assert math.isclose(float(network.state_dict()["temperature"]), 2.5)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import ENVIRONMENT
+from tests.processes import ENVIRONMENT
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 

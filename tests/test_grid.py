@@ -17,9 +17,9 @@ from bench.methods import table
 from fewlabel import Recipe
 from fewlabel.errors import UserError
 from fewlabel.grid import Result, name_of, read_result, run_grid, write_result
-from fewlabel.plan import check_recipe
-from tests.commands import ENVIRONMENT, wait_for
-from tests.runs import metrics
+from fewlabel.training import check_recipe
+from tests.equal import metrics
+from tests.processes import ENVIRONMENT, wait_for
 
 BASE = Recipe(labels_per_class=2, network="cnn", batch=8, steps=10, evaluations=1, floor=False, method="supervised")
 
@@ -30,7 +30,7 @@ def test_every_run_once_and_failures_do_not_stop_the_others(tmp_path: Path) -> N
     results = run_grid(recipes, tmp_path, jobs=2, told=told.append)
     assert [result.recipe["method"] for result in results] == ["supervised", "supervised", "fixmatch"]
     assert [result.error is None for result in results] == [True, False, True]
-    assert "100000 per class were asked for" in (results[1].error or "")
+    assert "fewer than --labels-per-class 100000" in (results[1].error or "")
     assert len(told) == 3
 
     told.clear()
@@ -88,6 +88,7 @@ def test_a_result_says_what_was_run(tmp_path: Path) -> None:
 def test_the_name_is_of_what_is_computed() -> None:
     """Every setting makes another run, but for where things are and how many threads there are."""
     changed: dict[str, Any] = {field.name: {field.name: "another"} for field in fields(Recipe)}
+    changed |= {"method": {"method": "mixup"}, "settings": {"method": "mixup", "settings": {"mixup.beta": 0.5}}}
     same = {name for name, change in changed.items() if name_of(replace(BASE, **change)) == name_of(BASE)}
     assert same == {"root", "out", "threads", "device", "download", "predictions"}
     assert name_of(BASE).startswith("supervised-0-")

@@ -21,7 +21,8 @@ from matplotlib.colors import to_hex
 from PIL import Image
 
 from fewlabel import Recipe, grid
-from fewlabel.cli import main
+from fewlabel.charts import BLUE, ORANGE
+from fewlabel.commands.main import main
 from fewlabel.data import load
 from fewlabel.drift import DRIFTS
 from fewlabel.errors import UserError
@@ -33,10 +34,8 @@ from fewlabel.paper.figures import FIGURES
 from fewlabel.paper.published import DATA_SETS, LABELS, PUBLISHED, SECONDS
 from fewlabel.paper.runs import estimate, kept, origin, recipes_of, run_exhibit, work_of
 from fewlabel.paper.show import FORMATS, NOT_RUN, TABLES, Table, accuracy_table
-from fewlabel.plan import check_recipe, make_plan
-from fewlabel.report import BLUE, ORANGE
-from fewlabel.training import Training
-from tests.commands import fewlabel, start
+from fewlabel.training import Trainer, check_recipe, make_plan
+from tests.processes import fewlabel, start
 
 PRINTED = Path(__file__).parents[2] / "shared/paper/tables.json"  # typed from the paper by hand, not part of a clone
 CLASSES = {"cifar100": 100}  # other data sets have ten
@@ -178,10 +177,10 @@ def test_the_cosine_is_laid_out_for_the_horizon(steps: int, horizon: int | None)
         steps=steps,
         horizon=horizon,
     )
-    training = Training(make_plan(check_recipe(one), digits), digits)
+    training = Trainer(make_plan(check_recipe(one), digits), digits)
     length = horizon or steps
     for k in range(steps):
-        training.advance(k)
+        training.step(k)
         expected = 0.03 * math.cos(7 * math.pi * min(k, length) / (16 * length))
         assert [group["lr"] for group in training.optimiser.param_groups] == pytest.approx([expected] * 2, rel=1e-12)
 
@@ -246,7 +245,7 @@ def test_the_estimate_is_of_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, expected: float
 ) -> None:
     """Four runs of 12 steps and 2 evaluations each."""
-    times = {"advance": 3.0, "evaluate": 3.0}
+    times = {"step": 3.0, "evaluate": 3.0}
     monkeypatch.setattr(runs, "seconds", lambda work, *_: times[work.__name__])
     write_results(tmp_path, "table7", "smoke", lambda one: 0.5 if one.method == "fixmatch" else None)
     assert estimate(recipes_of("table7", "smoke", None), tmp_path, jobs) == (4, expected)
@@ -697,7 +696,7 @@ def test_an_interrupted_table_goes_on_and_is_shown(tmp_path: Path, capsys: pytes
     rest, complaint = process.communicate(timeout=120)
     assert process.returncode == 130, complaint
     # Interrupted while scikit-learn opens its digits, Python also warns of the file that is left open.
-    assert complaint.endswith("fewlabel: stopped; the same command goes on from there.\n")
+    assert complaint.endswith("fewlabel: stopped; run the same command to continue.\n")
     assert "KeyboardInterrupt" not in complaint
     before = contents(tmp_path / "out" / "results")
     stopped = [first, *rest.splitlines(keepends=True)]
@@ -755,7 +754,7 @@ def test_show_prints_what_a_program_can_read(
 
 
 MISTAKES = {
-    "paper lst": "unknown command of `fewlabel paper` 'lst': did you mean list",
+    "paper lst": 'Unknown command "lst". Did you mean "list"?',
     "paper run tabel7": "did you mean table7",
     "paper show figur3": "did you mean figure3",
     "paper run table7 --scale smok": "unknown scale 'smok': did you mean smoke",
@@ -790,7 +789,7 @@ def test_mistakes(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_misspelt_in_a_shell(tmp_path: Path) -> None:
     failed = fewlabel("paper", "shw", "table7", cwd=tmp_path)
     assert (failed.returncode, failed.stdout) == (2, "")
-    assert failed.stderr == "fewlabel: unknown command of `fewlabel paper` 'shw': did you mean show?\n"
+    assert failed.stderr.startswith('fewlabel: Unknown command "shw". Did you mean "show"?')
 
 
 def test_only_the_runs_on_one_data_set() -> None:

@@ -21,7 +21,7 @@ def test_first_weights_in_threads_are_those_of_one() -> None:
     """Torch has one global generator for all threads; and afterwards it goes on as if nothing had been."""
 
     def weights(seed: int) -> list[float]:
-        model = make_classifier("mlp", 1, 8, 10, projector=False, seed=seed)
+        model = make_classifier("mlp", (1, 8, 8), 10, projector=False, seed=seed)
         return torch.cat([p.flatten() for p in model.parameters()]).tolist()
 
     before = torch.get_rng_state()

@@ -8,27 +8,24 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from fewlabel import METHODS, Recipe, UserError, load
+from fewlabel import METHODS, UserError
 from fewlabel.augment import VIEWS
-from fewlabel.checkpoint import read_checkpoint
-from fewlabel.loop import check_ranks
 from fewlabel.methods import TERMS, parts_of
 from fewlabel.networks import share_norms
-from fewlabel.plan import make_plan
 from fewlabel.randomness import Draws
 from fewlabel.ranks import Ranks
+from fewlabel.runs.checkpoint import read_checkpoint
 from tests import together
 from tests.augment.test_randaugment import photographs
-from tests.commands import ENVIRONMENT, fewlabel, wait_for
 from tests.drawing import draws
-from tests.runs import assert_same_run, metrics
+from tests.equal import assert_same_run, metrics
+from tests.processes import ENVIRONMENT, fewlabel, wait_for
 
 STEPS = 48
 WORDS = [
@@ -166,7 +163,7 @@ def test_resumed_by_as_many_processes_it_is_the_same_run(undisturbed: Path, tmp_
 
     done = fewlabel(*WORDS, "run", "--resume", cwd=tmp_path / "other")  # by another number of them
     assert done.returncode == 0, done.stderr
-    assert "processes or versions; bits may differ" in done.stdout
+    assert "processes or versions differ from before" in done.stdout
     lines, expected = metrics(tmp_path / "other" / "run"), metrics(undisturbed)
     assert (len(lines), lines[0]) == (len(expected), expected[0])
 
@@ -218,18 +215,17 @@ def test_a_run_of_others_is_not_continued_by_a_restart(undisturbed: Path) -> Non
 
 
 def test_what_several_processes_cannot_do() -> None:
-    plan = make_plan(Recipe(labels_per_class=2, batch=4, device="cpu"), load("digits"))
-    alone = replace(plan, recipe=replace(plan.recipe, share_norms=False))
-    assert check_ranks(plan, Ranks(3, 4)) == plan
-    assert check_ranks(alone, Ranks(0, 2)) == alone
-    for refused, count, message in (
-        (plan, 5, "5 processes need at least 5 labelled images a step: raise --batch"),
-        (alone, 3, "3 processes need at least 6 labelled images a step: raise --batch"),  # a norm needs two rows
-        (replace(plan, device=torch.device("mps")), 2, "cannot share the device mps"),
-        (replace(plan, device=torch.device("cuda:1")), 2, "--device cuda:1 is one device: give cuda"),
+    cpu = torch.device("cpu")
+    Ranks(3, 4).check(cpu, batch=4, share_norms=True)
+    Ranks(0, 2).check(cpu, batch=4, share_norms=False)
+    for device, count, shared, message in (
+        (cpu, 5, True, "5 processes need at least 5 labelled examples a step: raise --batch"),
+        (cpu, 3, False, "3 processes need at least 6 labelled examples a step: raise --batch"),  # two for each norm
+        (torch.device("mps"), 2, True, "cannot share the device mps"),
+        (torch.device("cuda:1"), 2, True, "--device cuda:1 is one device: give cuda"),
     ):
         with pytest.raises(UserError, match=message):
-            check_ranks(refused, Ranks(0, count))
+            Ranks(0, count).check(device, batch=4, share_norms=shared)
 
 
 # ---- the parts

@@ -14,20 +14,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fewlabel import METHODS, Recipe, load
-from fewlabel.data import Dataset
-from fewlabel.data.vectors import Vectors
+from fewlabel.data import Dataset, Vectors
 from fewlabel.methods import parts_of, settings_of
 from fewlabel.networks import Classifier, Output
-from fewlabel.plan import check_recipe, make_plan
 from fewlabel.ranks import all_ranks
-from fewlabel.training import Training
+from fewlabel.training import Trainer, check_recipe, make_plan
 
 STEPS = 4
 EAGER = {"threshold": 0.11, "like": 0.05, "ramp": 4, "queue": 1}  # with which all terms count within a few steps
 CASES: dict[str, dict[str, Any]] = {name: {"method": name} for name in (*METHODS, "icl-ssl", "fixmatch+aug-contrast")}
 CASES |= {
     "authors' reading": {"method": "icl-ssl", "settings": {"icl.reading": "authors"}},
-    "lean": {"method": "fixmatch", "lean": True},
     "vectors": {"method": "icl-ssl", "network": "mlp"},
 }
 
@@ -69,14 +66,14 @@ def main(out: str) -> None:
             recipe = Recipe(labels_per_class=2, network="wrn-10-1", batch=13, mu=3, steps=100)
             recipe = replace(recipe, **changes)
             recipe = replace(recipe, settings=eager(recipe.method) | recipe.settings)
-            training = Training(make_plan(check_recipe(recipe), dataset), dataset, ranks=ranks)
+            training = Trainer(make_plan(check_recipe(recipe), dataset), dataset, ranks=ranks)
             for module in (training.model, training.ema.module):
                 module.double()
                 module["network"].__class__ = Double  # type: ignore[index]
-            taken = [training.advance(index) for index in range(STEPS)]
+            taken = [training.step(index) for index in range(STEPS)]
             if ranks.first:
                 facts = [(step.terms, step.records, step.images) for step in taken]
-                torch.save((facts, training.tensors()), Path(out) / f"{name}-{ranks.count}.pt")
+                torch.save((facts, training.state(STEPS, 0.0)[0]), Path(out) / f"{name}-{ranks.count}.pt")
     threads = [(thread / "comm").read_text() for thread in Path("/proc/self/task").iterdir()]
     assert not [name for name in threads if "gloo" in name]  # else Python may abort when it ends
 

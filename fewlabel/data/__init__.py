@@ -2,17 +2,44 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ..errors import UserError, unknown
-from .decode import CHANNELS
+from ..settings import parameters_of
 from .download import download as fetch
-from .folder import read_folder, read_labelled
-from .images import Dataset, Images
+from .examples import UNLABELLED, Dataset, Examples
+from .folder import read_folder
+from .images import ImageKind, Images
+from .kind import Kind
 from .named import NAMED
 from .npz import read_npz
 from .split import few_label_split
+from .vectors import VectorKind, Vectors
 
-__all__ = ["Dataset", "Images", "few_label_split", "load", "load_test"]
+__all__ = [
+    "KINDS",
+    "NAMED",
+    "UNLABELLED",
+    "Dataset",
+    "Examples",
+    "ImageKind",
+    "Images",
+    "Kind",
+    "VectorKind",
+    "Vectors",
+    "few_label_split",
+    "kind_from",
+    "load",
+    "load_test",
+]
+
+KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (ImageKind, VectorKind)}
+
+
+def kind_from(description: dict[str, Any]) -> Kind:
+    """The kind that `Kind.to_dict` described, whatever else the description holds."""
+    kind = KINDS[description["kind"]]
+    return kind(**{name: description[name] for name in parameters_of(kind) if name in description})
 
 
 def load(
@@ -24,16 +51,16 @@ def load(
     size: int | None = None,
     download: bool = False,
 ) -> Dataset:
-    """Training and test images of a named data set, an .npz file or a folder of pictures.
+    """Training and test examples of a named data set, an .npz file or a folder of pictures.
 
-    >>> load("digits").train.pixels.shape
+    >>> load("digits").train.inputs.shape
     torch.Size([1297, 1, 8, 8])
     """
     name, path = str(data), Path(data)
     if name in NAMED or path.suffix == ".npz":
         for given, flag in ((labels, "--labels"), (test, "--test"), (size, "--size")):
             if given is not None:
-                raise UserError(f"{flag} is for folders of pictures; {name} brings its own.")
+                raise UserError(f"{flag} is for folders of pictures; {name} has its own.")
     if name in NAMED:
         if download:
             fetch(name, Path(root or "."))
@@ -53,23 +80,21 @@ def load(
 
 def load_test(
     data: str | Path,
-    root: str | Path | None,
+    root: str | Path | None = None,
     *,
-    labels: str | Path | None,
+    labels: str | Path | None = None,
     classes: Sequence[str],
-    channels: int,
-    size: int,
-) -> Images:
-    """Images to judge a model by, which fit its classes and picture size."""
+    kind: Kind,
+) -> Examples:
+    """Labelled examples to evaluate a model of these classes and this kind on."""
     if Path(data).is_dir() and str(data) not in NAMED:
-        test: Images | None = read_labelled(Path(data), classes, size, labels)
-        channels = CHANNELS  # pictures of a folder are made to fit
+        test: Examples | None = kind.load_test(Path(data), classes, labels)
     else:
         test = load(data, root, labels=labels).test
     if test is None:
         raise UserError(f"{data} has no test part.")
     if not test.known:
-        raise UserError(f"the test images of {data} have no labels: nothing can be judged by them.")
-    if test.classes != tuple(classes) or (test.channels, test.size) != (channels, size):
-        raise UserError(f"the images of {data} have other classes or another size than those the model was trained on.")
+        raise UserError(f"the test examples of {data} have no labels: accuracy cannot be measured on them.")
+    if test.classes != tuple(classes) or not kind.accepts(test.kind):
+        raise UserError(f"{data} has other classes or {test.kind.describe()}; the model needs {kind.describe()}.")
     return test

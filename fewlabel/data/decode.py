@@ -17,6 +17,7 @@ from pathlib import Path
 
 import joblib
 import numpy as np
+import platformdirs
 import torch
 from joblib.externals.loky import ProcessPoolExecutor
 from PIL import Image, ImageOps
@@ -75,6 +76,19 @@ def rgb(picture: Image.Image) -> Image.Image:
     return picture.convert("RGB")
 
 
+def decode_each(pictures: Sequence[Path | Image.Image], size: int) -> Tensor:
+    """Pixels (N, 3, size, size) of a few files or PIL images, in memory; one that cannot be read is an error."""
+    arrays = []
+    for picture in pictures:
+        try:
+            arrays.append(square(picture, size) if isinstance(picture, Image.Image) else decode(picture, size))
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # decoders raise whatever a damaged file makes them raise
+            raise UserError(f"cannot read the picture {picture} ({error}).") from error
+    return torch.from_numpy(np.stack(arrays))
+
+
 def default_size(pictures: Sequence[Path | Image.Image]) -> int:
     """32 where the pictures are small, else 64; judged by the headers of some of them."""
     sides = []
@@ -109,9 +123,8 @@ def decode_all(folder: Path, files: Sequence[str], size: int, key: str) -> tuple
 
 
 def cache_folder() -> Path:
-    if place := os.environ.get("FEWLABEL_CACHE"):
-        return Path(place)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fewlabel"
+    """Where decoded pictures are kept: FEWLABEL_CACHE, or the system's folder for caches."""
+    return Path(os.environ.get("FEWLABEL_CACHE") or platformdirs.user_cache_path("fewlabel"))
 
 
 def cache_key(folder: Path, files: Sequence[str], size: int) -> str:

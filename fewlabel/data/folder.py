@@ -12,7 +12,8 @@ import torch
 from ..errors import UserError
 from ..terminal import with_progress
 from .decode import CHANNELS, SUFFIXES, cache_key, decode_all, decoded, default_size
-from .images import UNLABELLED, Dataset, Images
+from .examples import UNLABELLED, Dataset, Examples
+from .images import Images
 
 NO_CLASS = ("unlabelled", "unlabeled")  # subfolders of these names hold pictures of no known class
 WRITTEN = ("recipe.json", "drift.csv")  # in a folder that `fewlabel train` or `fewlabel drift` has made
@@ -39,7 +40,7 @@ def read_folder(
     return Dataset(folder.resolve().name, train, held_out, flip=True)
 
 
-def read_labelled(folder: Path, classes: Sequence[str], size: int, labels: str | Path | None = None) -> Images:
+def read_labelled(folder: Path, classes: Sequence[str], size: int, labels: str | Path | None = None) -> Examples:
     """Pictures to be judged by, all of known classes, at the size and with the classes of a model."""
     files, classes_of = scan(folder)
     if labels is not None:
@@ -51,7 +52,7 @@ def read_labelled(folder: Path, classes: Sequence[str], size: int, labels: str |
     return read_pictures(folder, files, classes_of, classes, size)
 
 
-def read_unlabelled(path: Path, size: int, chunk: int, title: str = "") -> Iterator[Images]:
+def read_unlabelled(path: Path, size: int, chunk: int, title: str = "") -> Iterator[Examples]:
     """A folder of pictures (or one picture) of which nothing is known, `chunk` at a time, with a bar called `title`.
 
     Nothing is kept: while one chunk is worked on, the next is decoded.
@@ -140,7 +141,7 @@ def read_labels(path: Path, folder: Path, files: Sequence[str]) -> dict[str, str
 
 def read_pictures(
     folder: Path, files: Sequence[str], classes_of: dict[str, str], classes: Sequence[str], size: int
-) -> Images:
+) -> Examples:
     key = cache_key(folder, files, size)
     pixels, rows, skipped = decode_all(folder, files, size, key)
     number = {name: i for i, name in enumerate(classes)} | {"": UNLABELLED}

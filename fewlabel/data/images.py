@@ -1,68 +1,123 @@
-"""Images: one uint8 tensor with labels, class names and file names."""
+"""Images: square pictures of one or three channels, as one uint8 tensor."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import io
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
-UNLABELLED = -1
+from ..augment import VIEWS
+from ..augment.colour import grey
+from ..randomness import Draws
+from .arrays import as_array, as_pictures, as_pixels, brightest
+from .decode import decode_each
+from .examples import Examples
+from .kind import Kind
 
 
-@dataclass(frozen=True, eq=False)
-class Images:
-    """Pictures of one size; a label of -1 means that nobody has said what the picture shows."""
+@dataclass(frozen=True)
+class ImageKind(Kind):
+    """uint8 (N, channels, size, size)."""
 
-    pixels: Tensor  # uint8 (N, C, H, W), in memory or memory-mapped
-    labels: Tensor  # int64 (N,)
-    classes: tuple[str, ...]
-    names: Sequence[str]  # file names, or positions where a set has none
-    skipped: dict[str, str] = field(default_factory=dict)  # unreadable file -> reason
-    source: str = ""  # of pictures of a folder: changes when a file does
+    channels: int
+    size: int  # side in pixels
+    white: int | None = None  # the largest value of the floats that the images were made of, where they were floats
 
-    def __post_init__(self) -> None:
-        assert self.pixels.dtype == torch.uint8 and self.pixels.ndim == 4, "pixels are uint8 (N, C, H, W)"
-        assert self.labels.dtype == torch.int64 and len(self.labels) == len(self.pixels) == len(self.names)
-
-    def __len__(self) -> int:
-        return len(self.pixels)
-
-    @property
-    def known(self) -> int:
-        """How many of them have a label."""
-        return int((self.labels != UNLABELLED).sum())
+    name = "images"
+    noun = "images"
+    mirrored = True
+    input_name = "pixels"
+    dtype = torch.uint8
 
     @property
-    def channels(self) -> int:
-        return self.pixels.shape[1]
+    def shape(self) -> tuple[int, ...]:
+        return self.channels, self.size, self.size
 
-    @property
-    def size(self) -> int:
-        """The side of the pictures, which are square."""
-        return self.pixels.shape[2]
+    def describe(self) -> str:
+        return f"images of {self.size}x{self.size}"
+
+    def default_network(self, device: torch.device) -> str:
+        """The paper's network where there is an accelerator, else one that a CPU trains in minutes."""
+        if device.type != "cpu":
+            return "wrn-28-2"
+        return "wrn-10-1" if self.size <= 12 else "cnn"
+
+    def statistics(self, inputs: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor]:
+        """Of each channel, from at most so many evenly spaced images."""
+        sample = inputs[:: -(-len(inputs) // most)]
+        counts = torch.zeros(inputs.shape[1], 256, dtype=torch.float64)  # of each value: exact, and small
+        for part in sample.split(256):
+            for channel in range(len(counts)):
+                counts[channel] += part[:, channel].flatten().bincount(minlength=256)
+        share, value = counts / counts.sum(1, keepdim=True), torch.arange(256, dtype=torch.float64)
+        mean = share @ value
+        std = (share @ value.square() - mean.square()).clamp(min=0).sqrt()
+        return mean.float().view(-1, 1, 1), std.clamp(min=1).float().view(-1, 1, 1)
+
+    def view(
+        self,
+        rows: Tensor,
+        name: str,
+        draws: Draws,
+        without: Collection[str],
+        scale: Callable[[Tensor], Tensor],
+        gather: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        return scale(gather(VIEWS[name](rows, draws, without)))  # gathered as uint8: a quarter of the bytes
+
+    def read(self, inputs: Any) -> Tensor:
+        """Picture files, PIL images or arrays."""
+        if pictures := as_pictures(inputs):
+            pixels = decode_each(pictures, self.size)
+        else:
+            array = as_array(inputs)
+            pixels = as_pixels(array, self.white if array.dtype.kind == "f" and self.white else brightest(array))
+        return self.adapt(pixels)
+
+    def accepts(self, other: Kind) -> bool:
+        return self.shape == other.shape or (self.channels == 1 and other.shape == (3, self.size, self.size))
+
+    def adapt(self, inputs: Tensor) -> Tensor:
+        """Coloured pictures are made grey for a model of grey ones."""
+        return super().adapt(grey(inputs) if self.channels == 1 else inputs)
+
+    def stream(self, path: Path, chunk: int, title: str = "") -> Iterator[Examples]:
+        """Of a folder of pictures, or of one picture."""
+        from .folder import read_unlabelled
+
+        return read_unlabelled(path, self.size, chunk, title)
+
+    def load_test(self, folder: Path, classes: Sequence[str], labels: str | Path | None) -> Examples:
+        """One subfolder per class, or loose pictures with a label file."""
+        from .folder import read_labelled
+
+        return read_labelled(folder, classes, self.size, labels)
+
+    def show(self, row: Tensor) -> bytes:
+        buffer = io.BytesIO()
+        Image.fromarray(as_picture(row)).save(buffer, "png")
+        return buffer.getvalue()
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """What `load` returns: images to train on and, where there are any, held-out ones to be judged by."""
-
-    name: str
-    train: Images
-    test: Images | None
-    flip: bool  # is the mirror image of a picture still the same thing? never for digits
-
-
-def channels_first(array: np.ndarray) -> np.ndarray | None:
-    """(N, C, H, W) of (N, H, W), (N, H, W, C) or (N, C, H, W); None where those are no squares of 1 or 3 channels."""
-    if array.ndim == 3:
-        array = array[:, None]
-    elif array.ndim == 4 and array.shape[3] in (1, 3) and array.shape[1] not in (1, 3):
-        array = array.transpose(0, 3, 1, 2)
-    fits = array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[2] == array.shape[3]
-    return array if fits else None
+def Images(  # noqa: N802
+    pixels: Tensor,
+    labels: Tensor,
+    classes: tuple[str, ...],
+    names: Sequence[str],
+    skipped: dict[str, str] | None = None,
+    source: str = "",
+) -> Examples:
+    """Examples of images: `pixels` are uint8 (N, C, H, W), square, and `labels` int64, -1 for unlabelled."""
+    assert pixels.ndim == 4 and pixels.shape[2] == pixels.shape[3], "pixels are (N, C, H, W), square"
+    return Examples(pixels, labels, classes, names, ImageKind(*pixels.shape[1:3]), skipped or {}, source)
 
 
-def numbered(part: str, count: int) -> list[str]:
-    """Names for images that came without any: train/00000, train/00001, ..."""
-    return [f"{part}/{i:05d}" for i in range(count)]
+def as_picture(pixels: Tensor) -> np.ndarray:
+    """(H, W) or (H, W, 3) of (C, H, W), as drawing libraries want it."""
+    picture = pixels[0] if len(pixels) == 1 else pixels.permute(1, 2, 0)
+    return np.ascontiguousarray(picture.to(torch.uint8).numpy())

@@ -8,8 +8,9 @@ import torch
 
 from ..errors import UserError
 from .cifar import read_batch, read_names
+from .examples import Dataset, Examples, numbered
 from .idx import IMAGES, LABELS, read_idx
-from .images import Dataset, Images, numbered
+from .images import Images
 
 DIGITS_TEST, DIGITS_SEED = 500, 0  # scikit-learn's digits have no official test part: this one is fixed
 FASHION = (
@@ -27,7 +28,7 @@ FASHION = (
 DIGIT_NAMES = tuple("0123456789")
 
 
-def images(part: str, pixels: np.ndarray, labels: np.ndarray, classes: Sequence[str]) -> Images:
+def images(part: str, pixels: np.ndarray, labels: np.ndarray, classes: Sequence[str]) -> Examples:
     if len(pixels) != len(labels):
         raise UserError(f"the {part} part has {len(pixels)} pictures but {len(labels)} labels: its files do not match.")
     if len(labels) and not (0 <= labels.min() and labels.max() < len(classes)):
@@ -70,7 +71,7 @@ def digits(root: Path) -> Dataset:
 
 def _idx(name: str, folders: Sequence[str], classes: Sequence[str], flip: bool) -> Callable[[Path], Dataset]:
     def read(root: Path) -> Dataset:
-        def part(prefix: str, title: str) -> Images:
+        def part(prefix: str, title: str) -> Examples:
             stems = (f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte")
             pixels, labels = (
                 read_idx(find(root, folders, (stem, f"{stem}.gz"), name), magic)
@@ -86,7 +87,7 @@ def _idx(name: str, folders: Sequence[str], classes: Sequence[str], flip: bool) 
 def svhn(root: Path) -> Dataset:
     from scipy.io import loadmat
 
-    def part(title: str) -> Images:
+    def part(title: str) -> Examples:
         path = find(root, ("svhn", "SVHN"), (f"{title}_32x32.mat",), "svhn")
         try:
             content = loadmat(path, variable_names=("X", "y"))

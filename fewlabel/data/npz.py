@@ -8,14 +8,20 @@ import numpy as np
 import torch
 
 from ..errors import UserError
-from .images import UNLABELLED, Dataset, Images, channels_first, numbered
+from .arrays import channels_first
+from .examples import UNLABELLED, Dataset, Examples, numbered
+from .images import Images
+from .vectors import Vectors
 
 MAP_FROM = 1 << 28  # bytes; smaller arrays are read, and their checksums with them
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def read_npz(path: Path) -> Dataset:
-    """Pictures are uint8, (N, H, W), (N, H, W, C) or (N, C, H, W); y_train holds -1 for an unlabelled one."""
+    """Images are uint8, (N, H, W), (N, H, W, C) or (N, C, H, W); vectors are numbers, (N, D).
+
+    y_train holds -1 for an unlabelled example.
+    """
     try:
         with open(path, "rb") as file:
             content = np.load(file, allow_pickle=False)
@@ -31,23 +37,25 @@ def read_npz(path: Path) -> Dataset:
     parts = [part for part in ("train", "test") if f"x_{part}" in arrays]
     labels = {part: label_array(path, f"y_{part}", arrays[f"y_{part}"]) for part in parts}
     values = np.unique(np.concatenate([y[y != UNLABELLED] for y in labels.values()]))
-    classes = tuple(str(value) for value in values)
 
-    def images(part: str) -> Images:
-        pixels, y = pixel_array(path, f"x_{part}", arrays[f"x_{part}"]), labels[part]
-        if len(pixels) != len(y):
-            raise UserError(f"{path}: x_{part} has {len(pixels)} pictures, y_{part} {len(y)} labels.")
+    def examples(part: str) -> Examples:
+        inputs, y = arrays[f"x_{part}"], labels[part]
+        if len(inputs) != len(y):
+            raise UserError(f"{path}: x_{part} has {len(inputs)} examples, y_{part} {len(y)} labels.")
         number = torch.from_numpy(np.where(y == UNLABELLED, UNLABELLED, np.searchsorted(values, y)))
+        classes, names = tuple(str(value) for value in values), numbered(part, len(y))
         source = ""
-        if isinstance(arrays[f"x_{part}"], np.memmap):
+        if isinstance(inputs, np.memmap):
             status = path.stat()
             source = f"{status.st_size} {status.st_mtime_ns}"
-        return Images(torch.from_numpy(pixels), number, classes, numbered(part, len(y)), source=source)
+        if inputs.ndim == 2:
+            return Vectors(row_array(path, f"x_{part}", inputs), number, classes, names, source=source)
+        return Images(pixel_array(path, f"x_{part}", inputs), number, classes, names, source=source)
 
-    train, test = images("train"), images("test") if "test" in parts else None
-    if test is not None and (test.channels, test.size) != (train.channels, train.size):
-        raise UserError(f"{path}: the pictures of x_test have another size or other channels than those of x_train.")
-    colour = train.channels > 1  # pictures of one channel may be digits or letters, which have no mirror images
+    train, test = examples("train"), examples("test") if "test" in parts else None
+    if test is not None and test.kind != train.kind:
+        raise UserError(f"{path}: x_test has examples of shape {test.kind.shape}, x_train of {train.kind.shape}.")
+    colour = train.kind.shape[0] > 1  # pictures of one channel may be digits or letters, which have no mirror images
     return Dataset(path.stem, train, test, flip=colour)
 
 
@@ -73,10 +81,21 @@ def label_array(path: Path, name: str, array: np.ndarray) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def pixel_array(path: Path, name: str, array: np.ndarray) -> np.ndarray:
+def row_array(path: Path, name: str, array: np.ndarray) -> torch.Tensor:
+    if array.dtype.kind not in "iufb":
+        raise UserError(f"{path}: {name} must be numbers of shape (N, D).")
+    rows = torch.from_numpy(np.ascontiguousarray(array, np.float32))
+    if not rows.isfinite().all():
+        raise UserError(f"{path}: {name} contains NaN or infinity.")
+    return rows
+
+
+def pixel_array(path: Path, name: str, array: np.ndarray) -> torch.Tensor:
     if array.dtype != np.uint8 or array.ndim not in (3, 4):
-        raise UserError(f"{path}: {name} must be uint8 of (N, H, W), (N, H, W, C) or (N, C, H, W).")
+        raise UserError(
+            f"{path}: {name} must be images, uint8 of (N, H, W), (N, H, W, C) or (N, C, H, W), or vectors (N, D)."
+        )
     ordered = channels_first(array)
     if ordered is None:
         raise UserError(f"{path}: {name} must hold square pictures of one or three channels.")
-    return ordered if isinstance(ordered, np.memmap) else np.ascontiguousarray(ordered)
+    return torch.from_numpy(ordered if isinstance(ordered, np.memmap) else np.ascontiguousarray(ordered))

@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from ..errors import UserError
-from .images import UNLABELLED
+from .examples import UNLABELLED
 
 
 def few_label_split(labels: Tensor | np.ndarray | Sequence[int], per_class: int, seed: int) -> np.ndarray:

@@ -1,27 +1,99 @@
-"""Vectors: rows of a table, embeddings, signals; whatever is no picture."""
+"""Vectors: rows of numbers, such as tables, embeddings and signals."""
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from .images import Images
+from ..augment.vectors import vector_view
+from ..errors import UserError
+from ..randomness import Draws
+from .arrays import as_array
+from .examples import Examples
+from .kind import Kind
+
+LIKE = 10  # ranges of columns are alike where the largest is at most so many times the median
+SHOWN = 6  # numbers of a row
 
 
-@dataclass(frozen=True, eq=False)
-class Vectors(Images):
-    """Rows of numbers where Images has pictures: `pixels` are float32 (N, D), columns on scales of their own.
+@dataclass(frozen=True)
+class VectorKind(Kind):
+    """float32 (N, columns), each column on a scale of its own.
 
-    No view of a row is known to be safe, so there are none unless `noise` or `dropout` ask for them.
+    No augmentation of a row is safe by nature, so views are the row itself unless `noise` or `dropout` are given.
     """
 
-    noise: float = 0.0  # of strong views, in standard deviations, as columns are scaled; half as much of weak ones
+    columns: int
+    noise: float = 0.0  # of strong views, in standard deviations of the column; weak views have half of it
     dropout: float = 0.0  # share of columns that strong views lose: they get their mean instead
 
-    def __post_init__(self) -> None:
-        assert self.pixels.dtype == torch.float32 and self.pixels.ndim == 2, "vectors are float32 (N, D)"
-        assert self.labels.dtype == torch.int64 and len(self.labels) == len(self.pixels) == len(self.names)
+    name = "vectors"
+    noun = "rows"
+    mirrored = False
+    input_name = "rows"
+    dtype = torch.float32
 
     @property
-    def size(self) -> int:
-        """They have no side."""
-        return 0
+    def shape(self) -> tuple[int, ...]:
+        return (self.columns,)
+
+    def describe(self) -> str:
+        return f"rows of {self.columns} numbers"
+
+    def default_network(self, device: torch.device) -> str:
+        return "mlp"
+
+    def statistics(self, inputs: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor]:
+        """Mean of each column, and its standard deviation, or one for all columns where their ranges are alike.
+
+        Columns of a table are in units of their own. Pixels and embeddings are not: there a column that hardly varies
+        hardly matters, and to make it as large as the others would blow up its noise.
+        """
+        sample = inputs[:: -(-len(inputs) // most)]
+        std, mean = torch.std_mean(sample.double(), dim=0, correction=0)
+        std = std.float()  # which may round to 0
+        ranges = (sample.amax(0) - sample.amin(0))[std > 0]
+        if len(ranges) and ranges.max() <= LIKE * ranges.median():
+            common = std[std > 0].double().square().mean().sqrt().float()
+            return mean.float(), common.repeat(len(std))
+        return mean.float(), torch.where(std > 0, std, 1.0)
+
+    def view(
+        self,
+        rows: Tensor,
+        name: str,
+        draws: Draws,
+        without: Collection[str],
+        scale: Callable[[Tensor], Tensor],
+        gather: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        return gather(vector_view(scale(rows), name, draws, self.noise, self.dropout))
+
+    def read(self, inputs: Any) -> Tensor:
+        try:
+            array = as_array(inputs).astype(np.float32)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"rows must be numbers ({error}).") from error
+        if not np.isfinite(array).all():
+            raise UserError("the rows contain NaN or infinity.")
+        return self.adapt(torch.from_numpy(np.ascontiguousarray(array)))
+
+    def show(self, row: Tensor) -> str:
+        more = f", … ({self.columns} numbers)" if self.columns > SHOWN else ""
+        return ", ".join(f"{value:.3g}" for value in row[:SHOWN].tolist()) + more
+
+
+def Vectors(  # noqa: N802
+    rows: Tensor,
+    labels: Tensor,
+    classes: tuple[str, ...],
+    names: Sequence[str],
+    noise: float = 0.0,
+    dropout: float = 0.0,
+    source: str = "",
+) -> Examples:
+    """Examples of vectors: `rows` are float32 (N, D)."""
+    return Examples(rows, labels, classes, names, VectorKind(rows.shape[1], noise, dropout), source=source)

@@ -1,10 +1,9 @@
 """Methods by name. A new one is a file of its own and its name in the list here."""
 
-import inspect
-import math
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
-from ..errors import UserError, of_kind, unknown
+from ..errors import UserError, unknown
+from ..settings import Parameter, parameters_of
 from .adamatch import AdaMatch
 from .aug_contrast import AugContrast
 from .comatch import CoMatch
@@ -15,7 +14,7 @@ from .freematch import FreeMatch
 from .icl import ICL
 from .ict import ICT
 from .mean_teacher import MeanTeacher
-from .method import Method, Outputs, Problem, Step, Term
+from .method import Method, Outputs, Problem, Term
 from .mixmatch import MixMatch
 from .mixup import Mixup
 from .pi_model import PiModel
@@ -23,6 +22,7 @@ from .pseudo_label import PseudoLabel
 from .remixmatch import ReMixMatch
 from .simmatch import SimMatch
 from .softmatch import SoftMatch
+from .step import Step
 from .supervised import Supervised
 from .uda import UDA
 from .vat import VAT
@@ -37,6 +37,7 @@ __all__ = [
     "Problem",
     "Step",
     "Term",
+    "check_kind",
     "full_settings",
     "in_words",
     "make_method",
@@ -68,8 +69,6 @@ TERMS: dict[str, type[Term]] = {
     "aug-contrast": AugContrast,
 }
 ALIASES = {"icl-ssl": "fixmatch+icl"}
-MORE_THAN_0 = {"temperature", "beta", "queue"}  # settings, of whatever method
-AT_MOST_1 = {"momentum", "smoothing", "threshold", "like", "align"}
 
 
 def parts_of(name: str) -> dict[str, type[Method]]:
@@ -94,48 +93,32 @@ def parts_of(name: str) -> dict[str, type[Method]]:
     return parts
 
 
-def settings_of(method: type[Method]) -> dict[str, inspect.Parameter]:
-    """The settings of a method: the keyword arguments of its `__init__`, read from its signature."""
-    parameters = inspect.signature(method, eval_str=True).parameters
-    return {name: p for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD}
+def settings_of(method: type[Method]) -> dict[str, Parameter]:
+    """The settings of a method, as its `__init__` declares them."""
+    return parameters_of(method)
 
 
-def check(name: str, value: Any, setting: inspect.Parameter) -> Any:
-    """The value, if the setting can take it."""
-    kind = get_args(setting.annotation)[0]
-    if get_origin(kind) is Literal and value not in get_args(kind):
-        raise unknown(f"value of {name}", str(value), get_args(kind))
-    if kind in (bool, int, float):
-        value = of_kind(name, value, kind)
-    if kind in (int, float):
-        if not 0 <= value < math.inf:
-            raise UserError(f"{name} must be at least 0 and finite, not {value!r}.")
-        if value == 0 and setting.name in MORE_THAN_0:
-            raise UserError(f"{name} must be more than 0.")
-        if value > 1 and setting.name in AT_MOST_1:
-            raise UserError(f"{name} must be at most 1, not {value!r}.")
-    return value
-
-
-def full_settings(name: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Every setting of a method under its full name: the given ones and the defaults of the others."""
+def full_settings(name: str, settings: dict[str, Any], kind: str = "images") -> dict[str, Any]:
+    """Every setting of a method under its full name: the given ones, and for others what suits that kind of data."""
     chosen = chosen_settings(name, settings)
-    return {
-        f"{part}.{setting}": chosen[part].get(setting, parameter.default)
-        for part, kind in parts_of(name).items()
-        for setting, parameter in settings_of(kind).items()
-    }
+    full: dict[str, Any] = {}
+    for part, method in parts_of(name).items():
+        usual = {setting: parameter.default for setting, parameter in settings_of(method).items()}
+        values = usual | dict(method.defaults_for.get(kind, {})) | chosen[part]
+        full |= {f"{part}.{setting}": value for setting, value in values.items()}
+    return full
 
 
-def in_words(name: str, settings: dict[str, Any]) -> str:
+def in_words(name: str, settings: dict[str, Any], kind: str = "images") -> str:
     """The method and what differs from its defaults: `icl-ssl with icl.weight 0.25`."""
-    usual = full_settings(name, {})
-    changed = [f"{key} {value}" for key, value in full_settings(name, settings).items() if value != usual[key]]
+    usual = full_settings(name, {}, kind)
+    given = full_settings(name, settings, kind)
+    changed = [f"{key} {value}" for key, value in given.items() if value != usual[key]]
     return f"{name} with {', '.join(changed)}" if changed else name
 
 
 def chosen_settings(name: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The given settings, sorted by the part they belong to."""
+    """The given settings, checked and sorted by the part they belong to."""
     parts = parts_of(name)
     valid = {f"{part}.{setting}": (part, setting) for part, kind in parts.items() for setting in settings_of(kind)}
     chosen: dict[str, dict[str, Any]] = {part: {} for part in parts}
@@ -148,8 +131,15 @@ def chosen_settings(name: str, settings: dict[str, Any]) -> dict[str, dict[str, 
         part, setting = valid[owners[0]]
         if setting in chosen[part]:
             raise UserError(f"setting {owners[0]} of {name} is given twice.")
-        chosen[part][setting] = check(owners[0], value, settings_of(parts[part])[setting])
+        chosen[part][setting] = settings_of(parts[part])[setting].check(owners[0], value)
     return chosen
+
+
+def check_kind(name: str, kind: str) -> None:
+    """Refuse a method that does not work on that kind of data."""
+    for part, method in parts_of(name).items():
+        if kind not in method.kinds:
+            raise UserError(f"{part} works on {' and '.join(method.kinds)} only, not on {kind}: choose another method.")
 
 
 def make_method(name: str, **settings: Any) -> Method:

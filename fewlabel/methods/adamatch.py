@@ -7,18 +7,23 @@ import torch
 from torch import Tensor
 
 from ..losses import align, cross_entropy, masked_cross_entropy
-from .method import Method, Outputs, Step
+from ..settings import Setting
+from .method import Method, Outputs
+from .step import Step
 
 
 class AdaMatch(Method):
-    """FixMatch with guesses aligned to the labelled batch, and a threshold relative to the confidence there."""
+    """FixMatch with pseudo-labels aligned to the labelled batch, and a threshold relative to the confidence there."""
 
     paper = "https://arxiv.org/abs/2106.04732"
 
     def __init__(
         self,
-        threshold: Annotated[float, "as a share of the mean confidence on the labelled images (tau)"] = 0.9,
-        weight: Annotated[float, "of the unlabelled term, after the ramp over half the run"] = 1.0,
+        threshold: Annotated[
+            float,
+            Setting("confidence threshold, relative to the mean confidence on labelled images (tau)", least=0, most=1),
+        ] = 0.9,
+        weight: Annotated[float, Setting("of the unlabelled term, after the ramp over half the run", least=0)] = 1.0,
     ) -> None:
         super().__init__()
         self.threshold, self.weight = threshold, weight
@@ -32,7 +37,7 @@ class AdaMatch(Method):
 
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
         # Labelled logits at random between those of the joint batch and those of the labelled images alone.
-        joint, alone = out["labelled"].logits, step.look(self.labelled(step)).logits
+        joint, alone = out["labelled"].logits, step.forward(self.labelled(step)).logits
         share = torch.rand(joint.shape, generator=step.generator("adamatch")).to(joint)
         weak, strong = (share * joint + (1 - share) * alone).chunk(2)
         with torch.no_grad():

@@ -8,19 +8,21 @@ from typing import Annotated
 from torch import Tensor
 
 from ..losses import interpolation_contrast
-from .method import Outputs, Step, Term
+from ..settings import Setting
+from .method import Outputs, Term
+from .step import Step
 
 
 class AugContrast(Term):
-    """Positive pairs by augmentation: the embeddings of the weak and of the strong view."""
+    """Contrastive pairs by augmentation: the embeddings of the weak and of the strong view."""
 
     paper = "https://arxiv.org/abs/2202.11915"
     uses_embedding = True
 
     def __init__(
         self,
-        weight: Annotated[float, "of the contrastive term (alpha)"] = 0.5,
-        temperature: Annotated[float, "of the contrastive term (T)"] = 1.0,
+        weight: Annotated[float, Setting("of the contrastive term (alpha)", least=0)] = 0.5,
+        temperature: Annotated[float, Setting("of the contrastive term (T)", above=0)] = 1.0,
     ) -> None:
         super().__init__()
         self.weight, self.temperature = weight, temperature

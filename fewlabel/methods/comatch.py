@@ -7,28 +7,32 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..losses import cross_entropy, masked_cross_entropy, to_probabilities
+from ..settings import Setting
 from .memory import Alignment, Recent
-from .method import Method, Outputs, Problem, Step
+from .method import Method, Outputs, Problem
+from .step import Step
 
 EMBEDDING = 64
 
 
 class CoMatch(Method):
-    """Guesses smoothed by a memory of similar images; images with like guesses must get like embeddings."""
+    """Pseudo-labels smoothed by a memory bank; images with similar pseudo-labels must get similar embeddings."""
 
     paper = "https://arxiv.org/abs/2011.11183"
-    targets = ("weak",)
     labelled_among_unlabelled = False
 
     def __init__(
         self,
-        threshold: Annotated[float, "keep a guess whose probability is at least this (tau)"] = 0.95,
-        temperature: Annotated[float, "of similarities between embeddings"] = 0.2,
-        smoothing: Annotated[float, "share of the image's own guess; the rest is of those like it (alpha)"] = 0.9,
-        like: Annotated[float, "guesses whose product is at least this are connected in the graph"] = 0.8,
-        queue: Annotated[int, "batches that are remembered"] = 5,
-        weight: Annotated[float, "of the unlabelled term"] = 1.0,
-        graph: Annotated[float, "weight of the graph term"] = 1.0,
+        threshold: Annotated[float, Setting("confidence threshold of pseudo-labels (tau)", least=0, most=1)] = 0.95,
+        temperature: Annotated[float, Setting("of similarities between embeddings", above=0)] = 0.2,
+        smoothing: Annotated[
+            float,
+            Setting("weight of the image's own prediction; the rest is of similar images (alpha)", least=0, most=1),
+        ] = 0.9,
+        like: Annotated[float, Setting("similarity threshold of the pseudo-label graph", least=0, most=1)] = 0.8,
+        queue: Annotated[int, Setting("batches in the memory bank", least=1)] = 5,
+        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
+        graph: Annotated[float, Setting("weight of the graph term", least=0)] = 1.0,
     ) -> None:
         super().__init__()
         self.threshold, self.temperature, self.smoothing, self.like = threshold, temperature, smoothing, like

@@ -2,11 +2,12 @@
 
 from torch import Tensor, nn
 
-from .method import Method, Outputs, Problem, Step
+from .method import Method, Outputs, Problem
+from .step import Step
 
 
 class Combine(Method):
-    """Merges what its parts look at and what they ask for; a view that two parts share is computed once."""
+    """Merges the inputs and the losses of its parts; a view that two parts share is computed once."""
 
     def __init__(self, *parts: Method) -> None:
         super().__init__()
@@ -15,7 +16,7 @@ class Combine(Method):
         self.parts = nn.ModuleDict(named)
         self.uses_embedding = any(part.uses_embedding for part in parts)  # type: ignore[misc]
         self.labelled_among_unlabelled = all(part.labelled_among_unlabelled for part in parts)  # type: ignore[misc]
-        self.targets = [f"{name}.{key}" for name, part in named.items() for key in part.targets]  # type: ignore[misc]
+        self.apart = [f"{name}.{key}" for name, part in named.items() for key in part.apart]  # type: ignore[misc]
 
     def build(self, problem: Problem) -> None:
         for part in self._parts().values():

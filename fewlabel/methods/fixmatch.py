@@ -6,22 +6,26 @@ import torch
 from torch import Tensor
 
 from ..losses import align, cross_entropy, masked_cross_entropy
-from .method import Method, Outputs, Problem, Step
+from ..settings import Setting
+from .method import Method, Outputs, Problem
+from .step import Step
 
 
 class FixMatch(Method):
-    """A confident guess on the weak view becomes the label of the strong view."""
+    """A confident prediction on the weak view is the pseudo-label of the strong view."""
 
     paper = "https://arxiv.org/abs/2001.07685"
-    targets = ("weak",)
-    for_vectors = {"align": 0.5}  # noqa: RUF012
+    defaults_for = {"vectors": {"align": 0.5}}  # noqa: RUF012
     mean_prediction: Tensor
 
     def __init__(
         self,
-        threshold: Annotated[float, "keep a guess whose probability is at least this (tau)"] = 0.95,
-        weight: Annotated[float, "of the unlabelled term"] = 1.0,
-        align: Annotated[float, "divide guesses by their mean to this power: 1 where classes are of equal size"] = 0.0,
+        threshold: Annotated[float, Setting("confidence threshold of pseudo-labels (tau)", least=0, most=1)] = 0.95,
+        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
+        align: Annotated[
+            float,
+            Setting("strength of distribution alignment: 0 for none, 1 for classes of equal size", least=0, most=1),
+        ] = 0.0,
     ) -> None:
         super().__init__()
         self.threshold, self.weight, self.align = threshold, weight, align

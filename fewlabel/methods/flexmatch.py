@@ -6,22 +6,25 @@ import torch
 from torch import Tensor
 
 from ..losses import cross_entropy, masked_cross_entropy
-from .method import Method, Outputs, Problem, Step
+from ..settings import Setting
+from .method import Method, Outputs, Problem
+from .step import Step
 
 NEVER = -1  # confident about an image
 
 
 class FlexMatch(Method):
-    """FixMatch with a threshold for each class, lower where the class is learnt more slowly."""
+    """FixMatch with a threshold for each class, lower for classes that are learnt more slowly."""
 
     paper = "https://arxiv.org/abs/2110.08263"
-    targets = ("weak",)
     latest: Tensor
 
     def __init__(
         self,
-        threshold: Annotated[float, "of the class that is learnt best (tau)"] = 0.95,
-        weight: Annotated[float, "of the unlabelled term"] = 1.0,
+        threshold: Annotated[
+            float, Setting("confidence threshold of the best-learnt class (tau)", least=0, most=1)
+        ] = 0.95,
+        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
     ) -> None:
         super().__init__()
         self.threshold, self.weight = threshold, weight

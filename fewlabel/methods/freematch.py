@@ -6,23 +6,26 @@ import torch
 from torch import Tensor
 
 from ..losses import cross_entropy, masked_cross_entropy
-from .method import Method, Outputs, Problem, Step
+from ..settings import Setting
+from .method import Method, Outputs, Problem
+from .step import Step
 
 
 class FreeMatch(Method):
-    """FixMatch with thresholds that follow the network's own confidence, and a term for fairness to all classes."""
+    """FixMatch with thresholds that follow the network's own confidence, and a fairness term over the classes."""
 
     paper = "https://arxiv.org/abs/2205.07246"
-    targets = ("weak",)
     mean_confidence: Tensor
     mean_prediction: Tensor
     mean_guess: Tensor
 
     def __init__(
         self,
-        weight: Annotated[float, "of the unlabelled term"] = 1.0,
-        fairness: Annotated[float, "weight of the fairness term"] = 0.001,
-        momentum: Annotated[float, "of the running means of confidence and classes"] = 0.999,
+        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
+        fairness: Annotated[float, Setting("weight of the fairness term", least=0)] = 0.001,
+        momentum: Annotated[
+            float, Setting("of the moving averages of confidence and class distribution", least=0, most=1)
+        ] = 0.999,
     ) -> None:
         super().__init__()
         self.weight, self.fairness, self.momentum = weight, fairness, momentum

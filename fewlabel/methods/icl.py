@@ -10,31 +10,35 @@ import torch
 from torch import Tensor
 
 from ..losses import interpolate, interpolation_contrast
-from .method import Outputs, Step, Term
+from ..settings import Setting
+from .method import Outputs, Term
+from .step import Step
 
 
 class ICL(Term):
-    """Positive pairs by interpolation: the mix of two embeddings and the embedding of the mix."""
+    """Contrastive pairs by interpolation: the mix of two embeddings and the embedding of the mix."""
 
     paper = "https://arxiv.org/abs/2202.11915"
     uses_embedding = True
-    for_vectors = {"weight": 0.1}  # noqa: RUF012
+    defaults_for = {"vectors": {"weight": 0.1}}  # noqa: RUF012
 
     def __init__(
         self,
-        weight: Annotated[float, "of the contrastive term (alpha)"] = 0.5,
-        temperature: Annotated[float, "of the contrastive term (T)"] = 1.0,
+        weight: Annotated[float, Setting("of the contrastive term (alpha)", least=0)] = 0.5,
+        temperature: Annotated[float, Setting("of the contrastive term (T)", above=0)] = 1.0,
         beta: Annotated[
-            float, "lambda is drawn from Beta(beta, beta), and the larger of it and 1 - lambda taken"
+            float, Setting("lambda is drawn from Beta(beta, beta); max(lambda, 1 - lambda) is used", above=0)
         ] = 0.75,
         reading: Annotated[
             Literal["paper", "authors"],
-            "paper: pairs within the batch, weak views, a lambda each; "
-            "authors: as in their code, weak and strong views of a second batch, one lambda a step",
+            Setting(
+                "paper: pairs within the batch, weak views, a lambda each; "
+                "authors: as in their code, weak and strong views of a second batch, one lambda a step"
+            ),
         ] = "paper",
         negatives: Annotated[
             Literal["all", "other-class"],
-            "which images push each other apart: all, or those now given different classes",
+            Setting("all: all other images of the batch; other-class: those with another pseudo-label"),
         ] = "all",
     ) -> None:
         super().__init__()

@@ -5,19 +5,21 @@ from typing import Annotated
 from torch import Tensor
 
 from ..losses import cross_entropy, squared_error
-from .method import Method, Outputs, Step
+from ..settings import Setting
+from .method import Method, Outputs
+from .step import Step
 
 
 class ICT(Method):
-    """The probabilities of a mix of two images must be the mix of what the averaged weights say of each."""
+    """The prediction for a mix of two images must be the mix of the teacher's predictions for each."""
 
     paper = "https://arxiv.org/abs/1903.03825"
 
     def __init__(
         self,
-        weight: Annotated[float, "of the unlabelled term, after the ramp"] = 100.0,
-        beta: Annotated[float, "shares of a mix are drawn from Beta(beta, beta)"] = 1.0,
-        ramp: Annotated[int, "steps over which that weight grows from 0"] = 2000,
+        weight: Annotated[float, Setting("of the unlabelled term, after the ramp", least=0)] = 100.0,
+        beta: Annotated[float, Setting("mixing weights are drawn from Beta(beta, beta)", above=0)] = 1.0,
+        ramp: Annotated[int, Setting("steps over which that weight grows from 0", least=0)] = 2000,
     ) -> None:
         super().__init__()
         self.weight, self.beta, self.ramp = weight, beta, ramp

@@ -6,20 +6,24 @@ import torch
 from torch import Tensor
 
 from ..losses import cross_entropy, sharpen, squared_error
-from .method import Method, Outputs, Step
+from ..settings import Setting
+from .method import Method, Outputs
+from .step import Step
 
 
 class MixMatch(Method):
-    """Sharpened guesses of two weak views; then everything is mixed with everything, images and labels."""
+    """Pseudo-labels sharpened over two weak views, then mixup of all labelled and unlabelled images."""
 
     paper = "https://arxiv.org/abs/1905.02249"
 
     def __init__(
         self,
-        weight: Annotated[float, "of the unlabelled term, after the ramp"] = 75.0,
-        temperature: Annotated[float, "guesses are sharpened by the power 1 / this (T)"] = 0.5,
-        beta: Annotated[float, "shares of a mix are drawn from Beta(beta, beta)"] = 0.75,
-        ramp: Annotated[int, "steps over which that weight grows from 0; much shorter ones collapse"] = 16000,
+        weight: Annotated[float, Setting("of the unlabelled term, after the ramp", least=0)] = 75.0,
+        temperature: Annotated[float, Setting("sharpening temperature of pseudo-labels (T)", above=0)] = 0.5,
+        beta: Annotated[float, Setting("mixing weights are drawn from Beta(beta, beta)", above=0)] = 0.75,
+        ramp: Annotated[
+            int, Setting("steps over which that weight grows from 0; much shorter ones collapse", least=0)
+        ] = 16000,
     ) -> None:
         super().__init__()
         self.weight, self.temperature, self.beta, self.ramp = weight, temperature, beta, ramp
@@ -43,5 +47,5 @@ class MixMatch(Method):
     @torch.no_grad()
     def guess(self, step: Step) -> Tensor:
         """The mean of the probabilities of two weak views, sharpened."""
-        first, second = step.look(torch.cat([step.weak, step.view("weak", 1)])).logits.softmax(1).chunk(2)
+        first, second = step.forward(torch.cat([step.weak, step.view("weak", 1)])).logits.softmax(1).chunk(2)
         return sharpen((first + second) / 2, self.temperature)

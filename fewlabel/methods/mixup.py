@@ -5,15 +5,19 @@ from typing import Annotated
 from torch import Tensor
 
 from ..losses import cross_entropy
-from .method import Method, Outputs, Step
+from ..settings import Setting
+from .method import Method, Outputs
+from .step import Step
 
 
 class Mixup(Method):
-    """Labels alone, but of mixed images: the mix of two images must get the mix of their labels."""
+    """Supervised training on mixed images: the mix of two images must get the mix of their labels."""
 
     paper = "https://arxiv.org/abs/1710.09412"
 
-    def __init__(self, beta: Annotated[float, "shares of a mix are drawn from Beta(beta, beta)"] = 0.75) -> None:
+    def __init__(
+        self, beta: Annotated[float, Setting("mixing weights are drawn from Beta(beta, beta)", above=0)] = 0.75
+    ) -> None:
         super().__init__()
         self.beta = beta
 

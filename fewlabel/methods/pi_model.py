@@ -5,18 +5,20 @@ from typing import Annotated
 from torch import Tensor
 
 from ..losses import cross_entropy, squared_error
-from .method import Method, Outputs, Step
+from ..settings import Setting
+from .method import Method, Outputs
+from .step import Step
 
 
 class PiModel(Method):
-    """Two weak views of an image must get the same probabilities."""
+    """Two weak views of an image must get the same prediction."""
 
     paper = "https://arxiv.org/abs/1610.02242"
 
     def __init__(
         self,
-        weight: Annotated[float, "of the unlabelled term, after the ramp"] = 10.0,
-        ramp: Annotated[int, "steps over which that weight grows from 0"] = 2000,
+        weight: Annotated[float, Setting("of the unlabelled term, after the ramp", least=0)] = 10.0,
+        ramp: Annotated[int, Setting("steps over which that weight grows from 0", least=0)] = 2000,
     ) -> None:
         super().__init__()
         self.weight, self.ramp = weight, ramp

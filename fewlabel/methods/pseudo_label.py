@@ -5,19 +5,21 @@ from typing import Annotated
 from torch import Tensor
 
 from ..losses import cross_entropy, masked_cross_entropy
-from .method import Method, Outputs, Step
+from ..settings import Setting
+from .method import Method, Outputs
+from .step import Step
 
 
 class PseudoLabel(Method):
-    """A confident guess on a weak view becomes the label of that same view."""
+    """A confident prediction on a weak view is the pseudo-label of that same view."""
 
     paper = "https://www.semanticscholar.org/paper/798d9840d2439a0e5d47bcf5d164aa46d5e7dc26"
 
     def __init__(
         self,
-        threshold: Annotated[float, "keep a guess whose probability is at least this"] = 0.95,
-        weight: Annotated[float, "of the unlabelled term, after the ramp"] = 1.0,
-        ramp: Annotated[int, "steps over which that weight grows from 0"] = 1000,
+        threshold: Annotated[float, Setting("confidence threshold of pseudo-labels", least=0, most=1)] = 0.95,
+        weight: Annotated[float, Setting("of the unlabelled term, after the ramp", least=0)] = 1.0,
+        ramp: Annotated[int, Setting("steps over which that weight grows from 0", least=0)] = 1000,
     ) -> None:
         super().__init__()
         self.threshold, self.weight, self.ramp = threshold, weight, ramp

@@ -5,28 +5,30 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from ..errors import UserError
 from ..losses import cross_entropy, sharpen
+from ..settings import Setting
 from .memory import Alignment
-from .method import Method, Outputs, Problem, Step
+from .method import Method, Outputs, Problem
+from .step import Step
 
 TURNS = 4  # by 0, 90, 180 and 270 degrees
 
 
 class ReMixMatch(Method):
-    """MixMatch with aligned guesses of the weak view as targets of strong ones, and a head that tells rotations."""
+    """MixMatch with aligned pseudo-labels of the weak view as targets of strong views, and a rotation head."""
 
     paper = "https://arxiv.org/abs/1911.09785"
+    kinds = ("images",)  # which it rotates
     prior: Tensor
 
     def __init__(
         self,
-        weight: Annotated[float, "of the mixed unlabelled term, after the ramp"] = 1.5,
-        unmixed: Annotated[float, "weight of the strong view before mixing, after the ramp"] = 0.5,
-        rotation: Annotated[float, "weight of telling by how much an image was rotated"] = 0.5,
-        temperature: Annotated[float, "guesses are sharpened by the power 1 / this (T)"] = 0.5,
-        beta: Annotated[float, "shares of a mix are drawn from Beta(beta, beta)"] = 0.75,
-        ramp: Annotated[int, "steps over which the weights of guesses grow from 0"] = 1000,
+        weight: Annotated[float, Setting("of the mixed unlabelled term, after the ramp", least=0)] = 1.5,
+        unmixed: Annotated[float, Setting("weight of the strong view before mixing, after the ramp", least=0)] = 0.5,
+        rotation: Annotated[float, Setting("weight of the rotation loss", least=0)] = 0.5,
+        temperature: Annotated[float, Setting("sharpening temperature of pseudo-labels (T)", above=0)] = 0.5,
+        beta: Annotated[float, Setting("mixing weights are drawn from Beta(beta, beta)", above=0)] = 0.75,
+        ramp: Annotated[int, Setting("steps over which the weights of unlabelled terms grow from 0", least=0)] = 1000,
     ) -> None:
         super().__init__()
         self.weight, self.unmixed, self.rotation = weight, unmixed, rotation
@@ -38,8 +40,6 @@ class ReMixMatch(Method):
         self.register_buffer("prior", problem.labels.bincount(minlength=problem.classes) / len(problem.labels))
 
     def inputs(self, step: Step) -> dict[str, Tensor]:
-        if step.strong.ndim != 4:
-            raise UserError("remixmatch tells by how much a picture was turned: vectors need another method.")
         labelled = step.view("strong", of="labelled")
         everything = torch.cat([labelled, step.strong, step.view("strong", 1), step.weak])
         return {
@@ -66,7 +66,7 @@ class ReMixMatch(Method):
     @torch.no_grad()
     def look_at_weak(self, step: Step) -> Tensor:
         """Probabilities of the weak view, which the guesses are made of."""
-        return step.look(step.weak).logits.softmax(1)
+        return step.forward(step.weak).logits.softmax(1)
 
 
 def turn_of(rows: Tensor) -> Tensor:

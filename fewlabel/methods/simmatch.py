@@ -7,29 +7,33 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..losses import cross_entropy, masked_cross_entropy, to_probabilities
+from ..settings import Setting
 from .memory import Alignment
-from .method import Method, Outputs, Problem, Step
+from .method import Method, Outputs, Problem
+from .step import Step
 
 EMBEDDING = 128
 
 
 class SimMatch(Method):
-    """Weak and strong views agree in their class and in how they resemble each labelled image."""
+    """Weak and strong views must agree in their class and in their similarity to the labelled images."""
 
     paper = "https://arxiv.org/abs/2203.06915"
-    targets = ("weak",)
     positions: Tensor
     labels: Tensor
     bank: Tensor
 
     def __init__(
         self,
-        threshold: Annotated[float, "keep a guess whose probability is at least this (tau)"] = 0.95,
-        temperature: Annotated[float, "of similarities to the labelled images"] = 0.1,
-        smoothing: Annotated[float, "share of the image's own guess; the rest is of those like it (alpha)"] = 0.9,
-        momentum: Annotated[float, "of the remembered embeddings of labelled images"] = 0.7,
-        weight: Annotated[float, "of the unlabelled term"] = 1.0,
-        similarity: Annotated[float, "weight of the similarity term"] = 1.0,
+        threshold: Annotated[float, Setting("confidence threshold of pseudo-labels (tau)", least=0, most=1)] = 0.95,
+        temperature: Annotated[float, Setting("of similarities to the labelled images", above=0)] = 0.1,
+        smoothing: Annotated[
+            float,
+            Setting("weight of the image's own prediction; the rest is of similar images (alpha)", least=0, most=1),
+        ] = 0.9,
+        momentum: Annotated[float, Setting("of the memory bank of labelled embeddings", least=0, most=1)] = 0.7,
+        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
+        similarity: Annotated[float, Setting("weight of the similarity term", least=0)] = 1.0,
     ) -> None:
         super().__init__()
         self.threshold, self.temperature, self.smoothing = threshold, temperature, smoothing

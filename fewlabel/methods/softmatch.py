@@ -6,23 +6,24 @@ import torch
 from torch import Tensor
 
 from ..losses import align, cross_entropy, masked_cross_entropy
-from .method import Method, Outputs, Problem, Step
+from ..settings import Setting
+from .method import Method, Outputs, Problem
+from .step import Step
 
 
 class SoftMatch(Method):
-    """FixMatch without a threshold: an unsure guess counts less, by how far it lies below the mean confidence."""
+    """FixMatch without a threshold: pseudo-labels below the mean confidence count less."""
 
     paper = "https://arxiv.org/abs/2301.10921"
-    targets = ("weak",)
     mean: Tensor
     variance: Tensor
     mean_prediction: Tensor
 
     def __init__(
         self,
-        weight: Annotated[float, "of the unlabelled term"] = 1.0,
-        sigmas: Annotated[float, "the larger, the less unsure guesses count (n)"] = 2.0,
-        momentum: Annotated[float, "of the running means"] = 0.999,
+        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
+        sigmas: Annotated[float, Setting("the larger, the less unsure pseudo-labels count (n)", least=0)] = 2.0,
+        momentum: Annotated[float, Setting("of the moving averages", least=0, most=1)] = 0.999,
     ) -> None:
         super().__init__()
         self.weight, self.sigmas, self.momentum = weight, sigmas, momentum

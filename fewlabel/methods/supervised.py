@@ -3,11 +3,12 @@
 from torch import Tensor
 
 from ..losses import cross_entropy
-from .method import Method, Outputs, Step
+from .method import Method, Outputs
+from .step import Step
 
 
 class Supervised(Method):
-    """Cross-entropy on the weak view of the labelled images, and nothing else."""
+    """Cross-entropy on the weak view of the labelled images."""
 
     def inputs(self, step: Step) -> dict[str, Tensor]:
         return {"labelled": step.labelled}

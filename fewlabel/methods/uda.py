@@ -5,20 +5,23 @@ from typing import Annotated
 from torch import Tensor
 
 from ..losses import cross_entropy, masked_cross_entropy
-from .method import Method, Outputs, Step
+from ..settings import Setting
+from .method import Method, Outputs
+from .step import Step
 
 
 class UDA(Method):
-    """The strong view must get the sharpened probabilities of the weak view, where those are confident."""
+    """The strong view must get the sharpened prediction of the weak view, where that is confident."""
 
     paper = "https://arxiv.org/abs/1904.12848"
-    targets = ("weak",)
 
     def __init__(
         self,
-        threshold: Annotated[float, "keep a guess whose probability, before sharpening, is at least this"] = 0.8,
-        temperature: Annotated[float, "logits of the guess are divided by this"] = 0.4,
-        weight: Annotated[float, "of the unlabelled term"] = 1.0,
+        threshold: Annotated[
+            float, Setting("confidence threshold of pseudo-labels, before sharpening", least=0, most=1)
+        ] = 0.8,
+        temperature: Annotated[float, Setting("sharpening temperature of pseudo-labels", above=0)] = 0.4,
+        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
     ) -> None:
         super().__init__()
         self.threshold, self.temperature, self.weight = threshold, temperature, weight

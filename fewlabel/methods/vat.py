@@ -7,21 +7,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..losses import cross_entropy, divergence, entropy
-from .method import Method, Outputs, Step
+from ..settings import Setting
+from .method import Method, Outputs
+from .step import Step
 
 
 class VAT(Method):
-    """A small change of the image in the worst direction must not change its probabilities."""
+    """A small adversarial perturbation of the image must not change its prediction."""
 
     paper = "https://arxiv.org/abs/1704.03976"
 
     def __init__(
         self,
-        size: Annotated[float, "length of the change, of normalised images (epsilon)"] = 6.0,
-        nudge: Annotated[float, "length of the nudge that finds its direction (xi)"] = 1e-2,
-        weight: Annotated[float, "of the adversarial term, after the ramp"] = 0.3,
-        entropy: Annotated[float, "weight of the entropy of the predictions, after the ramp"] = 0.06,
-        ramp: Annotated[int, "steps over which both weights grow from 0"] = 2000,
+        size: Annotated[
+            float, Setting("norm of the adversarial perturbation of normalised images (epsilon)", least=0)
+        ] = 6.0,
+        nudge: Annotated[float, Setting("norm of the perturbation that finds its direction (xi)", least=0)] = 1e-2,
+        weight: Annotated[float, Setting("of the adversarial term, after the ramp", least=0)] = 0.3,
+        entropy: Annotated[float, Setting("weight of the entropy of the predictions, after the ramp", least=0)] = 0.06,
+        ramp: Annotated[int, Setting("steps over which both weights grow from 0", least=0)] = 2000,
     ) -> None:
         super().__init__()
         self.size, self.nudge, self.weight, self.entropy, self.ramp = size, nudge, weight, entropy, ramp
@@ -32,10 +36,10 @@ class VAT(Method):
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
         # Plain, nudged and changed images go through the network in batches of the same rows: else the difference
         # of the batch-norm statistics would be larger than that of the images.
-        plain = step.look(step.weak).logits
+        plain = step.forward(step.weak).logits
         target = plain.detach()
         step.record(pseudo_labels=target.argmax(1))
-        changed = step.look(step.weak + self.size * self.worst_direction(step, target)).logits
+        changed = step.forward(step.weak + self.size * self.worst_direction(step, target)).logits
         given = step.ramp(self.ramp)
         return {
             "labelled": cross_entropy(out["labelled"].logits, step.labels),
@@ -46,11 +50,11 @@ class VAT(Method):
     def worst_direction(self, step: Step, target: Tensor) -> Tensor:
         """Of length 1 for each image, by one power iteration; half precision would round the nudge away."""
         if not step.exact:
-            target = step.look(step.weak, exact=True).logits.detach()
+            target = step.forward(step.weak, exact=True).logits.detach()
         direction = torch.randn(step.weak.shape, generator=step.generator("vat")).to(step.weak)
         direction = unit(direction).requires_grad_()
         with torch.enable_grad():
-            change = divergence(step.look(step.weak + self.nudge * direction, exact=True).logits, target)
+            change = divergence(step.forward(step.weak + self.nudge * direction, exact=True).logits, target)
         (gradient,) = torch.autograd.grad(change, direction)
         return unit(gradient)
 

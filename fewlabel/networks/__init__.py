@@ -10,32 +10,46 @@ from ..errors import UserError, unknown
 from ..randomness import seeded
 from .classifier import Classifier, Output
 from .mlp import MLP, VectorMLP
-from .norm import norms_frozen, set_norm_momentum, share_norms
+from .norm import norms_untouched, set_norm_momentum, share_norms, with_precise_norms
 from .small_cnn import SmallCNN
 from .wide_resnet import WideResNet
 
-__all__ = ["NETWORKS", "Classifier", "Output", "make_classifier", "norms_frozen", "set_norm_momentum", "share_norms"]
+__all__ = [
+    "NETWORKS",
+    "Classifier",
+    "Output",
+    "make_classifier",
+    "make_encoder",
+    "norms_untouched",
+    "set_norm_momentum",
+    "share_norms",
+    "with_precise_norms",
+]
 
 NETWORKS = ("cnn", "mlp", "wrn-10-1", "wrn-16-1", "wrn-28-2")  # or any other wrn-DEPTH-WIDTH
 
 
-def make_encoder(name: str, channels: int, size: int) -> tuple[nn.Module, int]:
-    """The encoder of that name and the length of its features; vectors have no `size` (0) and a channel per column."""
-    if name == "mlp":
-        return (MLP(channels, size, hidden=256), 256) if size else (VectorMLP(channels, hidden=256), 256)
-    if size == 0:
-        raise UserError(f"vectors need the network mlp, not {name}.")
-    if name == "cnn":
-        return SmallCNN(channels, size), 128
-    if wide := re.fullmatch(r"wrn-(\d+)-(\d+)", name):
-        depth, width = int(wide[1]), int(wide[2])
-        return WideResNet(depth, width, channels), 64 * width
-    raise unknown("network", name, NETWORKS)
+def make_encoder(name: str, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
+    """The encoder of that name for inputs of that shape, and the length of its features."""
+    wide = re.fullmatch(r"wrn-(\d+)-(\d+)", name)
+    if not wide and name not in NETWORKS:
+        raise unknown("network", name, NETWORKS)
+    match shape:
+        case (columns,):
+            if name != "mlp":
+                raise UserError(f"vectors need the network mlp, not {name}.")
+            return VectorMLP(columns, hidden=256), 256
+        case (channels, size, _):
+            if wide:
+                depth, width = int(wide[1]), int(wide[2])
+                return WideResNet(depth, width, channels), 64 * width
+            return (MLP(channels, size, hidden=256), 256) if name == "mlp" else (SmallCNN(channels, size), 128)
+    raise AssertionError(f"no network is made for inputs of shape {shape}")
 
 
-def count_features(encoder: nn.Module, channels: int, size: int) -> int:
-    """How many features an encoder makes, by showing it two blank images or vectors."""
-    blank = torch.zeros(2, channels, size, size) if size else torch.zeros(2, channels)
+def count_features(encoder: nn.Module, shape: tuple[int, ...]) -> int:
+    """How many features an encoder makes, by showing it two blank inputs."""
+    blank = torch.zeros(2, *shape)
     training = encoder.training
     encoder.eval()  # in which running statistics stay as they are
     with torch.no_grad():
@@ -46,8 +60,7 @@ def count_features(encoder: nn.Module, channels: int, size: int) -> int:
 
 def make_classifier(
     name: str,
-    channels: int,
-    size: int,
+    shape: tuple[int, ...],
     classes: int,
     *,
     projector: bool,
@@ -56,23 +69,23 @@ def make_classifier(
     std: Tensor | None = None,
     encoder: nn.Module | None = None,
 ) -> Classifier:
-    """A freshly initialised classifier; the same seed gives the same weights.
+    """A freshly initialised classifier of inputs of that `shape`; the same seed gives the same weights.
 
-    A copy of the user's own `encoder` may take the place of the network's; nothing is normalised for it.
+    A copy of the user's own `encoder` may take the place of the network's; its inputs are not normalised.
     """
     with seeded(seed, "weights"):
         if encoder is None:
-            encoder, features = make_encoder(name, channels, size)
+            encoder, features = make_encoder(name, shape)
         else:
             encoder = nn.Sequential(copy.deepcopy(encoder), nn.Flatten())
-            features, mean, std = count_features(encoder, channels, size), None, None
-        shape = (-1, 1, 1) if size else (-1,)  # of what is subtracted from images, or from vectors
+            features, mean, std = count_features(encoder, shape), None, None
+        per_channel = shape[0], *[1] * (len(shape) - 1)
         classifier = Classifier(
             encoder,
             features,
             classes,
-            (torch.zeros(channels) if mean is None else mean).view(shape),
-            (torch.ones(channels) if std is None else std).view(shape),
+            torch.zeros(per_channel) if mean is None else mean.view(per_channel),
+            torch.ones(per_channel) if std is None else std.view(per_channel),
         )
         if projector:
             classifier.add_projector()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ..recipe import Recipe
+from ..training import Recipe
 from .published import LABELS, PUBLISHED
 
 SCALES = ("full", "cpu", "smoke")

@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from torch import Tensor
 
-from ..data import Images, load
+from ..charts import BLUE, GREEN, GREY, ORANGE
+from ..data import Examples, load
+from ..data.images import as_picture
 from ..errors import UserError
-from ..report import BLUE, GREEN, GREY, ORANGE, as_picture
 from .exhibits import Grid
 from .runs import kept
 from .show import NOT_RUN, Found, grids_of, note, of_method, percent, results_of
@@ -124,7 +125,7 @@ def samples(name: str, scale: str, out: Path, root: str | None) -> Figure:
     return figure
 
 
-def one_of_each(images: Images) -> list[int]:
+def one_of_each(images: Examples) -> list[int]:
     return [int((images.labels == c).nonzero()[0]) for c in range(len(images.classes))]
 
 

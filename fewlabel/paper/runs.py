@@ -14,14 +14,12 @@ from .. import __version__
 from ..data import Dataset, load
 from ..drift import measure
 from ..errors import UserError, unknown
-from ..evaluate import probabilities
+from ..evaluate import predict_probabilities
 from ..files import make_folder, write_json
 from ..grid import Result, finished, run_grid, threads_for
-from ..loop import steps_of
-from ..plan import check_recipe, choose_device, make_plan
-from ..recipe import Recipe
 from ..terminal import with_progress
-from ..training import Training
+from ..training import Recipe, Trainer, check_recipe, choose_device, make_plan
+from ..training.length import for_images
 from .exhibits import EXHIBITS, SCALES, Augmentations, Exhibit, Timing, Work, recipe
 
 EPOCH = 1024  # steps, as the paper counts
@@ -122,10 +120,10 @@ def seconds_of(recipe: Recipe, dataset: Dataset) -> float:
     try:
         plan = make_plan(recipe, dataset)
         if recipe.images is not None:
-            plan = steps_of(recipe.images, plan, dataset)
-        training = Training(plan, dataset)
-        times = [seconds(training.advance, index) for index in range(min(TIMED_STEPS, plan.steps))]
-        return plan.steps * statistics.median(times[1:] or times) + plan.evaluations * seconds(training.evaluate)
+            plan = for_images(recipe.images, plan, dataset)
+        trainer = Trainer(plan, dataset)
+        times = [seconds(trainer.step, index) for index in range(min(TIMED_STEPS, plan.steps))]
+        return plan.steps * statistics.median(times[1:] or times) + plan.evaluations * seconds(trainer.evaluate)
     except Exception:
         return 0.0
 
@@ -146,23 +144,23 @@ def time_methods(timing: Timing, scale: str, root: str | None) -> dict[str, Any]
     """Seconds of an epoch of training and of a look at all test images; the methods take their steps in turn."""
     dataset = load(timing.data, root)
     assert dataset.test is not None
-    trainings = {}
+    trainers = {}
     for method in timing.methods:
-        trainings[method] = Training(make_plan(timed_recipe(timing, scale, method, root), dataset), dataset)
-    times: dict[str, list[float]] = {method: [] for method in trainings}
+        trainers[method] = Trainer(make_plan(timed_recipe(timing, scale, method, root), dataset), dataset)
+    times: dict[str, list[float]] = {method: [] for method in trainers}
     for index in with_progress(range(timing.steps + 1), timing.steps + 1, "Timing"):
-        for method, training in trainings.items():
-            times[method].append(seconds(training.advance, index))
+        for method, trainer in trainers.items():
+            times[method].append(seconds(trainer.step, index))
     looks = {
-        method: [seconds(probabilities, training.teacher, dataset.test.pixels) for _ in range(3)]
-        for method, training in trainings.items()
+        method: [seconds(predict_probabilities, trainer.teacher, dataset.test.inputs) for _ in range(3)]
+        for method, trainer in trainers.items()
     }
     found = {
         method: {
             "training": EPOCH * statistics.median(times[method][1:]),
             "inference": statistics.median(looks[method]),
         }
-        for method in trainings  # the first step, which allocates, is not counted
+        for method in trainers  # the first step, which allocates, is not counted
     }
     return {"seconds": found, "device": str(choose_device(None)), "threads": torch.get_num_threads()}
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from ..data import load
 from ..errors import UserError
 from ..grid import Result, read_result
-from ..plan import check_recipe
+from ..training import check_recipe
 from .exhibits import CLASSES, EXHIBITS, Grid, Timing
 from .published import DATA_SETS, LABELS, PUBLISHED, SECONDS
 from .runs import EPOCH, kept, timed_recipe
@@ -190,7 +190,8 @@ def data_table(name: str, scale: str, out: Path, root: str | None) -> list[Table
         try:
             found = load(data, root)
             assert found.test is not None
-            ours: list[object] = [found.train.size, len(found.train), len(found.test), len(found.train.classes)]
+            train, side = found.train, found.train.kind.shape[-1]
+            ours: list[object] = [side, len(train), len(found.test), len(train.classes)]
         except UserError as error:
             ours = ["not read"] * 4
             notes.append(f"{data}: {error}")

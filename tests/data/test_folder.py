@@ -8,9 +8,8 @@ import pytest
 import torch
 from PIL import Image
 
-from fewlabel.data import load, load_test
+from fewlabel.data import Examples, ImageKind, load, load_test
 from fewlabel.data.folder import read_unlabelled
-from fewlabel.data.images import Images
 from fewlabel.errors import UserError
 
 Colour = tuple[int, int, int]
@@ -48,12 +47,12 @@ def write(path: Path, *lines: str, encoding: str = "utf-8") -> Path:
     return path
 
 
-def labels_of(images: Images) -> dict[str, str]:
+def labels_of(images: Examples) -> dict[str, str]:
     """file -> class name, or nothing"""
     return {name: images.classes[y] if y >= 0 else "" for name, y in zip(images.names, images.labels, strict=True)}
 
 
-def check_colours(images: Images, colours: Sequence[Colour]) -> None:
+def check_colours(images: Examples, colours: Sequence[Colour]) -> None:
     expected = torch.tensor(colours, dtype=torch.uint8)[:, :, None, None].expand_as(images.pixels)
     assert torch.equal(images.pixels, expected)
 
@@ -240,7 +239,7 @@ def test_default_size_goes_by_the_shorter_side_and_ignores_the_unreadable(tmp_pa
     folder.mkdir()
     write(folder / "0.png", "this is no picture")
     Image.new("RGB", (400, 40)).save(folder / "1.png")
-    assert load(folder).train.size == 32
+    assert load(folder).train.kind.shape == (3, 32, 32)
 
 
 @pytest.mark.parametrize("size", [8, 17, 96])
@@ -264,7 +263,7 @@ def test_test_folder(photos: Path, tmp_path: Path) -> None:
     assert data.test.classes == data.train.classes == ("cat", "dog")
     assert data.test.names == ["dog/x.png", "dog/y.png"]
     assert data.test.labels.tolist() == [1, 1], "numbered as in training, though there is no cat"
-    assert data.test.size == data.train.size == 32
+    assert data.test.kind == data.train.kind == ImageKind(3, 32)
     check_colours(data.test, [BLUE, GREEN])
 
 
@@ -337,11 +336,11 @@ def test_name_that_is_no_utf8(tmp_path: Path) -> None:
 
 
 def test_judging_a_folder(photos: Path, tmp_path: Path) -> None:
-    model: dict[str, Any] = {"classes": ("dog", "cat", "wolf"), "channels": 3, "size": 24}
+    model: dict[str, Any] = {"classes": ("dog", "cat", "wolf"), "kind": ImageKind(3, 24)}
     test = load_test(photos, None, labels=write(tmp_path / "l.csv", "file,label", "z.bmp,wolf"), **model)
     assert test.classes == ("dog", "cat", "wolf")
     assert test.labels.tolist() == [-1, 1, 0, 0, 2]
-    assert test.size == 24
+    assert test.kind == ImageKind(3, 24)
 
 
 def test_pictures_to_predict(photos: Path) -> None:

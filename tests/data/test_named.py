@@ -9,7 +9,7 @@ from scipy.io import savemat
 from sklearn.datasets import load_digits
 
 import fewlabel
-from fewlabel.data import load, load_test
+from fewlabel.data import ImageKind, VectorKind, load, load_test
 from fewlabel.errors import UserError
 
 ANIMALS = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
@@ -202,13 +202,13 @@ def test_only_named_sets_can_be_downloaded(tmp_path: Path) -> None:
 
 def test_test_part_for_a_model(tmp_path: Path) -> None:
     write_cifar10(tmp_path)
-    test = load_test("cifar10", tmp_path, labels=None, classes=ANIMALS, channels=3, size=32)
+    test = load_test("cifar10", tmp_path, labels=None, classes=ANIMALS, kind=ImageKind(3, 32))
     assert test.labels.tolist() == [8, 0, 8]
 
 
-@pytest.mark.parametrize("other", [{"classes": ANIMALS[:9]}, {"channels": 1}, {"size": 64}])
+@pytest.mark.parametrize("other", [{"classes": ANIMALS[:9]}, {"kind": ImageKind(3, 64)}, {"kind": VectorKind(5)}])
 def test_test_part_that_does_not_fit_the_model(tmp_path: Path, other: dict[str, Any]) -> None:
     write_cifar10(tmp_path)
-    model: dict[str, Any] = {"classes": ANIMALS, "channels": 3, "size": 32} | other
-    with pytest.raises(UserError, match="other classes or another size"):
+    model: dict[str, Any] = {"classes": ANIMALS, "kind": ImageKind(3, 32)} | other
+    with pytest.raises(UserError, match=r"other classes or images of 32x32; the model needs"):
         load_test("cifar10", tmp_path, labels=None, **model)

@@ -25,7 +25,7 @@ def coloured(count: int) -> np.ndarray:
 @pytest.mark.parametrize("x_test", [grey(2, side=12), coloured(2)], ids=["size", "channels"])
 def test_test_pictures_of_another_kind(tmp_path: Path, x_test: np.ndarray) -> None:
     np.savez(tmp_path / "birds.npz", x_train=grey(4), y_train=[0, 1, 1, 0], x_test=x_test, y_test=[0, 1])
-    with pytest.raises(UserError, match="x_test have another size or other channels"):
+    with pytest.raises(UserError, match="x_test has examples of shape"):
         load(tmp_path / "birds.npz")
 
 
@@ -126,16 +126,16 @@ def test_missing_arrays(tmp_path: Path, missing: list[str], message: str) -> Non
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"x_train": grey(3).astype(np.float32)}, "x_train must be uint8"),
-        ({"x_test": grey(2).astype(np.int64)}, "x_test must be uint8"),
-        ({"x_train": grey(3).reshape(3, 64)}, "x_train must be uint8"),
-        ({"x_train": grey(3)[None, :, None]}, "x_train must be uint8"),
+        ({"x_train": grey(3).astype(np.float32)}, "x_train must be images, uint8"),
+        ({"x_test": grey(2).astype(np.int64)}, "x_test must be images, uint8"),
+        ({"x_train": grey(3).reshape(3, 64)}, r"x_test has examples of shape \(1, 8, 8\), x_train of \(64,\)"),
+        ({"x_train": grey(3)[:, None, None]}, "x_train must be images, uint8"),
         ({"x_train": grey(3)[:, :6]}, "x_train must hold square pictures"),
         ({"x_train": coloured(3)[..., :6]}, "x_train must hold square pictures"),
         ({"x_train": coloured(3).transpose(0, 2, 3, 1)[:, :6]}, "x_train must hold square pictures"),
         ({"x_train": coloured(3)[:, :2]}, "x_train must hold square pictures of one or three channels"),
-        ({"x_train": grey(2)}, "x_train has 2 pictures, y_train 3 labels"),
-        ({"y_test": [0, 1, 1]}, "x_test has 2 pictures, y_test 3 labels"),
+        ({"x_train": grey(2)}, "x_train has 2 examples, y_train 3 labels"),
+        ({"y_test": [0, 1, 1]}, "x_test has 2 examples, y_test 3 labels"),
         ({"y_train": [0.0, 1.0, 0.0]}, "y_train must be one row of whole numbers"),
         ({"y_train": ["a", "b", "a"]}, "y_train must be one row of whole numbers"),
         ({"y_train": [[0], [1], [0]]}, "y_train must be one row of whole numbers"),

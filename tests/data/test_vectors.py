@@ -1,21 +1,23 @@
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from onnxruntime import InferenceSession
 from torch import Tensor
 
-from fewlabel import Recipe, UserError
+from fewlabel import Recipe, UserError, load_model
 from fewlabel.augment.vectors import vector_view
-from fewlabel.data import Dataset
-from fewlabel.data.images import numbered
-from fewlabel.data.vectors import Vectors
+from fewlabel.commands.main import main
+from fewlabel.data import Dataset, Examples, VectorKind, Vectors, load
+from fewlabel.data.examples import numbered
 from fewlabel.methods import METHODS
 from fewlabel.networks import make_classifier
-from fewlabel.plan import check_recipe, make_plan
-from fewlabel.training import Training, pixel_statistics
+from fewlabel.training import Trainer, check_recipe, make_plan
 from tests.drawing import draws
 
 COLUMNS, CLASSES = 5, 3
@@ -25,7 +27,7 @@ def draw(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def vectors(rows: int = 60, labelled: int = 9, **changes: Any) -> Vectors:
+def vectors(rows: int = 60, labelled: int = 9, **changes: Any) -> Examples:
     labels = torch.arange(rows) % CLASSES
     table = torch.randn(rows, COLUMNS, generator=draw())
     table[torch.arange(rows), labels] += 4
@@ -43,18 +45,19 @@ def dataset(**changes: Any) -> Dataset:
 
 def test_vectors() -> None:
     found = vectors()
-    assert (len(found), found.channels, found.size) == (60, COLUMNS, 0)
-    assert (found.noise, found.dropout) == (0, 0)
+    assert (len(found), found.kind) == (60, VectorKind(COLUMNS, noise=0.0, dropout=0.0))
+    assert found.kind.shape == (COLUMNS,)
+    assert found.kind.describe() == "rows of 5 numbers"
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"pixels": torch.zeros(60, COLUMNS, dtype=torch.float64)},
-        {"pixels": torch.zeros(60, COLUMNS, dtype=torch.uint8)},
-        {"pixels": torch.zeros(60, 1, 8, 8)},
-        {"pixels": torch.zeros(60)},
-        {"pixels": torch.zeros(59, COLUMNS)},
+        {"inputs": torch.zeros(60, COLUMNS, dtype=torch.float64)},
+        {"inputs": torch.zeros(60, COLUMNS, dtype=torch.uint8)},
+        {"inputs": torch.zeros(60, 1, 8, 8)},
+        {"inputs": torch.zeros(60)},
+        {"inputs": torch.zeros(59, COLUMNS)},
         {"labels": torch.zeros(59, dtype=torch.int64)},
         {"labels": torch.zeros(60)},
         {"names": ["one"]},
@@ -68,10 +71,14 @@ def test_vectors_that_are_none(changes: dict[str, Any]) -> None:
 # ---- statistics
 
 
+def statistics(table: Tensor) -> tuple[Tensor, Tensor]:
+    return VectorKind(table.shape[1]).statistics(table)
+
+
 @pytest.mark.parametrize("rows", [2, 100, 9_999])
 def test_statistics_of_columns(rows: int) -> None:
-    table = vectors(rows, labelled=2).pixels
-    mean, std = pixel_statistics(table)
+    table = vectors(rows, labelled=2).inputs
+    mean, std = statistics(table)
     assert mean.dtype == std.dtype == torch.float32
     np.testing.assert_allclose(mean, table.numpy().astype(float).mean(0), rtol=1e-6)
     np.testing.assert_allclose(std, table.numpy().astype(float).std(0), rtol=1e-6)
@@ -79,9 +86,9 @@ def test_statistics_of_columns(rows: int) -> None:
 
 @pytest.mark.parametrize("rows", [10_000, 10_001, 25_000])
 def test_statistics_of_evenly_spaced_rows(rows: int) -> None:
-    table = vectors(rows).pixels
+    table = vectors(rows).inputs
     stride = -(-rows // 10_000)
-    mean, std = pixel_statistics(table)
+    mean, std = statistics(table)
     np.testing.assert_allclose(mean, table.numpy()[::stride].astype(float).mean(0), rtol=1e-6)
     np.testing.assert_allclose(std, table.numpy()[::stride].astype(float).std(0), rtol=1e-6)
 
@@ -92,9 +99,9 @@ def test_constant_columns(value: float, rows: int) -> None:
     """They become 0, and another value later on does not become a huge one."""
     table = torch.randn(rows, 3, generator=draw())
     table[:, 1] = value
-    mean, std = pixel_statistics(table)
+    mean, std = statistics(table)
     assert mean[1] == table[0, 1] and 0.3 < std[1] < 3
-    network = make_classifier("mlp", 3, 0, 2, projector=False, seed=0, mean=mean, std=std)
+    network = make_classifier("mlp", (3,), 2, projector=False, seed=0, mean=mean, std=std)
     normal = network.normalise(table)
     assert normal.isfinite().all() and not normal[:, 1].any()
 
@@ -103,24 +110,24 @@ def test_constant_columns(value: float, rows: int) -> None:
 def test_columns_of_like_ranges_share_one_scale(factor: float) -> None:
     """Pixels, say, of which some hardly vary and one does not; where units differ, columns are scaled one by one."""
     table = torch.rand(500, 6, generator=draw()) * torch.tensor([1.0, 1.0, 0.9, 0.02, 1.0, 0.0]) * factor
-    mean, std = pixel_statistics(table)
+    mean, std = statistics(table)
     columns = table.numpy().astype(float)
     np.testing.assert_allclose(mean, columns.mean(0), rtol=1e-5)
     np.testing.assert_allclose(std, [math.sqrt((columns.std(0)[:5] ** 2).mean())] * 6, rtol=1e-5)
     table[:, 0] *= 50
-    np.testing.assert_allclose(pixel_statistics(table)[1][:5], table.numpy().astype(float).std(0)[:5], rtol=1e-5)
+    np.testing.assert_allclose(statistics(table)[1][:5], table.numpy().astype(float).std(0)[:5], rtol=1e-5)
 
 
 def test_a_column_of_hardly_anything() -> None:
     table = torch.zeros(100, 1)
     table[0] = 1e-45
-    assert pixel_statistics(table)[1] > 0
+    assert statistics(table)[1] > 0
 
 
 def test_normalised_columns() -> None:
     data = dataset(rows=3000)
-    training = Training(make_plan(check_recipe(Recipe(steps=1)), data), data)
-    normal = training.network.normalise(data.train.pixels)
+    training = Trainer(make_plan(check_recipe(Recipe(steps=1)), data), data)
+    normal = training.network.normalise(data.train.inputs)
     np.testing.assert_allclose(normal.mean(0), 0, atol=1e-3)
     np.testing.assert_allclose(normal.std(0, correction=0), 1, atol=1e-3)
 
@@ -183,7 +190,7 @@ def test_other_networks(network: str) -> None:
     with pytest.raises(UserError, match=f"vectors need the network mlp, not {network}"):
         make_plan(check_recipe(Recipe(network=network)), dataset())
     with pytest.raises(UserError, match="vectors need the network mlp"):
-        make_classifier(network, COLUMNS, 0, CLASSES, projector=False, seed=0)
+        make_classifier(network, (COLUMNS,), CLASSES, projector=False, seed=0)
 
 
 def test_the_network_of_vectors() -> None:
@@ -195,10 +202,10 @@ def test_the_network_of_vectors() -> None:
 def test_steps(method: str, noise: float) -> None:
     data = dataset(noise=noise, dropout=noise)
     recipe = Recipe(method=method, steps=6, batch=8, device="cpu")
-    training = Training(make_plan(check_recipe(recipe), data), data)
+    training = Trainer(make_plan(check_recipe(recipe), data), data)
     before = {name: tensor.clone() for name, tensor in training.network.named_parameters()}
     for index in range(6):
-        taken = training.advance(index)
+        taken = training.step(index)
         assert len(taken.terms) > 1
         assert all(term.isfinite() and term.ndim == 0 for term in taken.terms.values()), taken.terms
     after = dict(training.network.named_parameters())
@@ -209,19 +216,80 @@ def test_steps(method: str, noise: float) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method(method: str) -> None:
-    data = dataset()
-    training = Training(make_plan(check_recipe(Recipe(method=method, steps=2, batch=8, device="cpu")), data), data)
+    data, recipe = dataset(), check_recipe(Recipe(method=method, steps=2, batch=8, device="cpu"))
     if method == "remixmatch":
-        with pytest.raises(UserError, match="vectors need another method"):
-            training.advance(0)
+        with pytest.raises(UserError, match="remixmatch works on images only, not on vectors"):
+            make_plan(recipe, data)
         return
+    training = Trainer(make_plan(recipe, data), data)
     for index in range(2):
-        assert all(term.isfinite() for term in training.advance(index).terms.values())
+        assert all(term.isfinite() for term in training.step(index).terms.values())
 
 
 def test_steps_are_repeatable() -> None:
     data = dataset(noise=0.3, dropout=0.3)
     plan = make_plan(check_recipe(Recipe(steps=3, batch=8, device="cpu")), data)
-    first, second = Training(plan, data), Training(plan, data)
+    first, second = Trainer(plan, data), Trainer(plan, data)
     for index in range(3):
-        assert first.advance(index).terms == second.advance(index).terms
+        assert first.step(index).terms == second.step(index).terms
+
+
+# ---- whole runs
+
+
+def arrays(path: Path) -> Path:
+    """60 rows of three classes, nine of them labelled, and 30 to evaluate on."""
+    found = vectors(90, labelled=90)
+    rows, labels = found.inputs.numpy(), found.labels.numpy()
+    given = np.where(np.arange(60) < 9, labels[:60], -1)
+    np.savez(path, x_train=rows[:60], y_train=given, x_test=rows[60:].astype(np.float64), y_test=labels[60:])
+    return path
+
+
+def test_rows_in_an_npz_file(tmp_path: Path) -> None:
+    found = load(arrays(tmp_path / "rows.npz"))
+    assert found.train.kind == VectorKind(COLUMNS)
+    assert found.test is not None
+    assert found.test.inputs.dtype == torch.float32
+    assert found.train.known == 9
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x_train": np.full((60, COLUMNS), np.nan)}, "x_train contains NaN"),
+        ({"x_train": np.full((60, COLUMNS), "a")}, "x_train must be numbers"),
+        ({"x_train": np.zeros((60, 2))}, r"x_test has examples of shape \(5,\), x_train of \(2,\)"),
+        ({"x_train": np.zeros((59, COLUMNS))}, "x_train has 59 examples, y_train 60 labels"),
+    ],
+)
+def test_rows_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    content = dict(np.load(arrays(tmp_path / "rows.npz")))
+    np.savez(tmp_path / "bad.npz", **content | change)
+    with pytest.raises(UserError, match=message):
+        load(tmp_path / "bad.npz")
+
+
+def test_train_predict_evaluate_export_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every command works on vectors, to the end."""
+    data, run = arrays(tmp_path / "rows.npz"), tmp_path / "run"
+    assert main(["train", str(data), "--steps", "40", "--batch", "8", "--out", str(run)]) == 0
+    assert "rows: 60 training rows of 5 numbers, 9 labelled, 3 classes." in capsys.readouterr().out
+    settings = json.loads((run / "recipe.json").read_text())["recipe"]["settings"]
+    assert (settings["fixmatch.align"], settings["icl.weight"]) == (0.5, 0.1)  # what suits vectors
+    page = (run / "report.html").read_text()
+    assert "The labelled rows" in page
+    assert 'class="text"' in page
+    assert (run / "predictions.csv").read_text().count("\n") == 52
+    assert main(["evaluate", str(run), str(data)]) == 0
+    assert "of 30 images" not in capsys.readouterr().out
+    assert main(["report", str(run)]) == 0
+    assert (run / "report.html").read_text() == page
+    assert main(["export", str(run), "--onnx", str(tmp_path / "model.onnx")]) == 0
+    assert "rows float32 (N, 5) to probabilities (N, 3)" in capsys.readouterr().out
+    test = load(data).test
+    assert test is not None
+    (found,) = InferenceSession(tmp_path / "model.onnx").run(None, {"rows": test.inputs.numpy()})
+    np.testing.assert_allclose(found, load_model(run).predict_proba(test.inputs), atol=1e-4)
+    assert main(["predict", str(run), str(tmp_path)]) == 2
+    assert "but the model is for rows of 5 numbers" in capsys.readouterr().err

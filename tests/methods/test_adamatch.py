@@ -21,11 +21,11 @@ def make(index: int, scale: float = 2.0) -> tuple[Step, dict[str, Output], Tenso
     step, out = make_step(index), answers(NAMES, scale=scale, labelled=2 * BATCH)
     alone = answers(["labelled"], seed=1, scale=scale, labelled=2 * BATCH)["labelled"]
 
-    def look(images: Tensor) -> Output:
+    def forward(images: Tensor) -> Output:
         assert torch.equal(images, AdaMatch().inputs(step)["labelled"])
         return alone
 
-    step.look = look  # type: ignore[assignment, method-assign]
+    step.forward = forward  # type: ignore[assignment, method-assign]
     return step, out, alone.logits
 
 

@@ -34,7 +34,7 @@ def test_loss_and_gradient(index: int, ramp: int, given: float, beta: float, mon
 
 
 def test_no_gradient_reaches_the_teacher() -> None:
-    network = make_classifier("mlp", 1, 8, CLASSES, projector=False, seed=0)
+    network = make_classifier("mlp", (1, 8, 8), CLASSES, projector=False, seed=0)
     term = ICT(ramp=0).loss(make_step(0, network), answers(["labelled", "mixed"]))["unlabelled"]
     assert term.item() > 0
     assert set(torch.autograd.grad(term, list(network.parameters()), allow_unused=True)) == {None}

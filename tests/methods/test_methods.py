@@ -3,83 +3,39 @@
 import inspect
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 import torch
-from torch import Tensor
 
-from fewlabel import METHODS, Recipe, UserError, load, make_method
-from fewlabel.checkpoint import RunDirectory
+from fewlabel import METHODS, Recipe, Setting, UserError, load, make_method
 from fewlabel.data import Dataset, Images
-from fewlabel.methods import ALIASES, TERMS, Combine, Outputs, Step, full_settings, in_words, parts_of, settings_of
+from fewlabel.methods import ALIASES, TERMS, Combine, Method, full_settings, in_words, parts_of, settings_of
 from fewlabel.methods.fixmatch import FixMatch
 from fewlabel.methods.icl import ICL
-from fewlabel.networks import Output, make_classifier
-from fewlabel.plan import make_plan
-from fewlabel.training import Training, look
-from tests.methods.steps import CLASSES, answers, make_problem, make_step
+from fewlabel.networks import make_classifier
+from fewlabel.ranks import ALONE
+from fewlabel.runs.checkpoint import load_checkpoint, save_checkpoint
+from fewlabel.training import Trainer, make_plan
+from fewlabel.training.passes import ForwardPasses
+from tests.methods.steps import CLASSES, answers, make_problem, make_step, make_step_and_passes
 
 # Passes through the network in a step, where that is not one.
 PASSES = {"mean-teacher": 2, "ict": 2, "mixmatch": 2, "remixmatch": 2, "adamatch": 2, "vat": 4}
-WITH_TARGETS = [name for name, method in METHODS.items() if method.targets]
 ALL = [base + term for base in METHODS for term in ("", *(f"+{term}" for term in TERMS))]
 
 
-# As released for CIFAR-10 by their authors, unless docs/methods.md says otherwise; ramps in steps.
-DEFAULTS: dict[str, dict[str, object]] = {
-    "supervised": {},
-    "mixup": {"beta": 0.75},
-    "pseudo-label": {"threshold": 0.95, "weight": 1.0, "ramp": 1000},
-    "pi-model": {"weight": 10.0, "ramp": 2000},
-    "mean-teacher": {"weight": 50.0, "ramp": 2000},
-    "vat": {"size": 6.0, "nudge": 0.01, "weight": 0.3, "entropy": 0.06, "ramp": 2000},
-    "ict": {"weight": 100.0, "beta": 1.0, "ramp": 2000},
-    "mixmatch": {"weight": 75.0, "temperature": 0.5, "beta": 0.75, "ramp": 16000},
-    "remixmatch": {
-        "weight": 1.5,
-        "unmixed": 0.5,
-        "rotation": 0.5,
-        "temperature": 0.5,
-        "beta": 0.75,
-        "ramp": 1000,
-    },
-    "uda": {"threshold": 0.8, "temperature": 0.4, "weight": 1.0},
-    "fixmatch": {"threshold": 0.95, "weight": 1.0, "align": 0.0},
-    "comatch": {
-        "threshold": 0.95,
-        "temperature": 0.2,
-        "smoothing": 0.9,
-        "like": 0.8,
-        "queue": 5,
-        "weight": 1.0,
-        "graph": 1.0,
-    },
-    "flexmatch": {"threshold": 0.95, "weight": 1.0},
-    "freematch": {"weight": 1.0, "fairness": 0.001, "momentum": 0.999},
-    "softmatch": {"weight": 1.0, "sigmas": 2.0, "momentum": 0.999},
-    "adamatch": {"threshold": 0.9, "weight": 1.0},
-    "simmatch": {
-        "threshold": 0.95,
-        "temperature": 0.1,
-        "smoothing": 0.9,
-        "momentum": 0.7,
-        "weight": 1.0,
-        "similarity": 1.0,
-    },
-    "icl": {"weight": 0.5, "temperature": 1.0, "beta": 0.75, "reading": "paper", "negatives": "all"},
-    "aug-contrast": {"weight": 0.5, "temperature": 1.0},
-}
-
-
-@pytest.mark.parametrize("name", [*METHODS, *TERMS])
-def test_settings_as_released(name: str) -> None:
-    method = name if name in METHODS else f"supervised+{name}"
-    assert full_settings(method, {}) == {f"{name}.{key}": value for key, value in DEFAULTS[name].items()}
+def test_icl_ssl_as_the_paper_has_it() -> None:
+    """alpha 0.5 (the paper's section on settings), tau 0.95 as FixMatch; T 1 as in the authors' code."""
+    found = full_settings("icl-ssl", {})
+    assert (found["icl.weight"], found["fixmatch.threshold"], found["icl.temperature"]) == (0.5, 0.95, 1.0)
 
 
 def test_settings_that_suit_vectors_better() -> None:
-    found = {name: kind.for_vectors for name, kind in {**METHODS, **TERMS}.items() if kind.for_vectors}
-    assert found == {"fixmatch": {"align": 0.5}, "icl": {"weight": 0.1}}
+    vectors = full_settings("icl-ssl", {}, "vectors")
+    assert (vectors["fixmatch.align"], vectors["icl.weight"]) == (0.5, 0.1)
+    assert full_settings("icl-ssl", {"icl.weight": 0.3}, "vectors")["icl.weight"] == 0.3
+    assert full_settings("icl-ssl", {})["icl.weight"] == 0.5
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +49,9 @@ def tiny() -> Dataset:
     return Dataset("tiny", train, test, flip=False)
 
 
-def start(name: str, tiny: Dataset, lean: bool = False) -> Training:
-    recipe = Recipe(method=name, labels_per_class=2, network="cnn", batch=10, mu=2, steps=40, lean=lean)
-    return Training(make_plan(recipe, tiny), tiny)
+def start(name: str, tiny: Dataset) -> Trainer:
+    recipe = Recipe(method=name, labels_per_class=2, network="cnn", batch=10, mu=2, steps=40)
+    return Trainer(make_plan(recipe, tiny), tiny)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -108,19 +64,22 @@ def test_trains_and_resumes_to_the_same_bits(name: str, tiny: Dataset, tmp_path:
         network.register_forward_hook(lambda module, arguments, _: calls.append(len(arguments[0])))
     for index in range(done):
         before = sum(calls)
-        taken = training.advance(index)
+        taken = training.step(index)
         assert all(term.isfinite() for term in taken.terms.values())
         assert taken.images == sum(calls) - before
     assert len(calls) == done * PASSES.get(name.partition("+")[0], 1) == done * taken.passes
 
-    training.save(RunDirectory(tmp_path), done, 0.0)
+    save_checkpoint(tmp_path, training.state(done, 1.5))
     other = start(name, tiny)
-    assert other.restore(RunDirectory(tmp_path).load()) == (done, 0.0)
+    saved = load_checkpoint(tmp_path)
+    assert saved is not None
+    other.load_state(saved)
+    assert (other.done, other.seconds) == (done, 1.5)
     for index in (done, done + 1):
-        following, again = (t.advance(index).terms for t in (training, other))
+        following, again = (t.step(index).terms for t in (training, other))
         assert {k: v.item() for k, v in following.items()} == {k: v.item() for k, v in again.items()}
     assert list(training.meter.sums) == list(other.meter.sums)
-    first, second = training.tensors(), other.tensors()
+    (first, _), (second, _) = training.state(0, 0.0), other.state(0, 0.0)
     assert first.keys() == second.keys()
     assert all(torch.equal(tensor, second[key]) for key, tensor in first.items())
 
@@ -167,14 +126,14 @@ def test_a_guess_just_as_confident_as_the_threshold_is_kept(name: str, settings:
 @pytest.mark.parametrize("term", TERMS)
 def test_a_term_changes_nothing_in_the_draws_of_the_method(base: str, term: str) -> None:
     """Neither in what it looks at nor in its loss, where the network treats every image by itself (no batch norm)."""
-    network = make_classifier("mlp", 1, 8, CLASSES, projector=True, seed=0).eval()
+    network = make_classifier("mlp", (1, 8, 8), CLASSES, projector=True, seed=0).eval()
     found, prefix = [], f"{METHODS[base].__name__.lower()}."
     for name in (base, f"{base}+{term}"):
-        method, step = make_method(name), make_step(4, network)
+        method, (step, passes) = make_method(name), make_step_and_passes(4, network)
         torch.manual_seed(0)
         method.build(replace(make_problem(), features=network.features))
         inputs = method.inputs(step)
-        terms = method.loss(step, look(network, inputs, method.targets, step))
+        terms = method.loss(step, passes.forward_all(inputs, method.apart))
         found.append(({key.removeprefix(prefix): images for key, images in inputs.items()}, terms))
     (inputs, terms), (combined_inputs, combined_terms) = found
     assert all(torch.equal(images, combined_inputs[key]) for key, images in inputs.items())
@@ -184,47 +143,35 @@ def test_a_term_changes_nothing_in_the_draws_of_the_method(base: str, term: str)
 
 def test_a_shared_view_is_computed_once(tiny: Dataset) -> None:
     """FixMatch looks at 10 + 20 + 20 images, ICL at 20 mixed ones and at weak views that are there already."""
-    assert start("fixmatch", tiny).advance(0).images == 50
-    assert start("fixmatch+icl", tiny).advance(0).images == 70
+    assert start("fixmatch", tiny).step(0).images == 50
+    assert start("fixmatch+icl", tiny).step(0).images == 70
 
 
-@pytest.mark.parametrize("name", WITH_TARGETS)
-def test_in_a_lean_run_targets_have_no_gradient_and_all_others_have(name: str, tiny: Dataset) -> None:
-    training = start(name, tiny, lean=True)
-    seen: dict[str, Output] = {}
-    loss = training.method.loss
-
-    def watched(step: Step, out: Outputs) -> dict[str, Tensor]:
-        seen.update(out)
-        return loss(step, out)
-
-    training.method.loss = watched  # type: ignore[method-assign]
-    assert training.advance(0).passes == 2
-    assert {key for key, output in seen.items() if not output.logits.requires_grad} == set(training.method.targets)
-
-
-@pytest.mark.parametrize("name", WITH_TARGETS)
-def test_no_gradient_is_lost_with_the_targets(name: str) -> None:
-    """Were they looked at with gradient, none would come back to them."""
-    method = make_method(name)
-    method.build(make_problem())
-    method.double()
-    step = make_step()
-    out = answers(list(method.inputs(step)))
-    torch.stack([term.double() for term in method.loss(step, out).values()]).sum().backward()
-    for key in method.targets:
-        assert all(rows is None or rows.grad is None or not rows.grad.any() for rows in out[key])
-
-
-@pytest.mark.parametrize("term", TERMS)
-@pytest.mark.parametrize("name", WITH_TARGETS)
-def test_what_a_term_learns_from_is_no_mere_target(name: str, term: str, tiny: Dataset) -> None:
-    assert start(f"{name}+{term}", tiny, lean=True).advance(0).passes == 1
+def test_inputs_apart_have_a_batch_norm_of_their_own_and_touch_no_buffer(tiny: Dataset) -> None:
+    """The others are computed as if those were not there; an input that others share is computed with them."""
+    trainer = start("fixmatch", tiny)
+    trainer.network.train()
+    passes = ForwardPasses(trainer.network, trainer.teacher, torch.float32, ALONE)
+    draw = torch.Generator().manual_seed(0)
+    a, b, c = (torch.randn(6, 1, 8, 8, generator=draw) for _ in range(3))
+    before = {name: buffer.clone() for name, buffer in trainer.network.named_buffers() if "tracked" not in name}
+    alone = passes.forward_all({"c": c}, apart=["c"])
+    assert all(torch.equal(trainer.network.get_buffer(name), buffer) for name, buffer in before.items())
+    expected = passes.forward_all({"a": a, "b": b})
+    trainer.network.load_state_dict(before, strict=False)
+    found = passes.forward_all({"a": a, "b": b, "c": c, "again": a}, apart=["c", "again"])
+    for name in ("a", "b"):
+        assert torch.equal(found[name].logits, expected[name].logits)
+    assert torch.equal(found["c"].logits, alone["c"].logits)
+    assert found["again"].logits is found["a"].logits
+    assert found["c"].logits.requires_grad
+    mixed = passes.forward_all({"a": a, "c": c})
+    assert not torch.equal(mixed["a"].logits, passes.forward_all({"a": a})["a"].logits)
 
 
 def test_the_authors_reading_looks_at_seven_batches(tiny: Dataset) -> None:
     recipe = Recipe(method="icl-ssl", settings={"icl.reading": "authors"}, labels_per_class=2, batch=10, mu=1, steps=9)
-    assert Training(make_plan(recipe, tiny), tiny).advance(0).images == 70
+    assert Trainer(make_plan(recipe, tiny), tiny).step(0).images == 70
 
 
 def test_combine_hands_each_part_its_own_rows() -> None:
@@ -261,7 +208,7 @@ def test_alias() -> None:
         ("icl-ssl", {"weight": 0.9}, "ambiguous: write fixmatch.weight or icl.weight"),
         ("icl-ssl", {"icl.reading": "papre"}, "did you mean paper"),
         ("icl-ssl", {"icl.weight": "much"}, "icl.weight must be a number, not 'much'"),
-        ("icl-ssl", {"icl.weight": float("inf")}, "must be at least 0 and finite"),
+        ("icl-ssl", {"icl.weight": float("inf")}, "icl.weight must be a finite number"),
         ("icl-ssl", {"icl.temperature": 0}, "icl.temperature must be more than 0"),
         ("mixmatch", {"ramp": 1.5}, "mixmatch.ramp must be a whole number"),
         ("freematch", {"momentum": 5}, "freematch.momentum must be at most 1"),
@@ -294,4 +241,17 @@ def test_settings_reach_their_part() -> None:
 def test_every_setting_has_help_and_a_default(kind: type) -> None:
     for parameter in settings_of(kind).values():
         assert parameter.default is not inspect.Parameter.empty
-        assert len(parameter.annotation.__metadata__[0]) > 5
+        assert len(parameter.setting.help) > 5
+
+
+def test_a_plain_annotation_is_a_setting_too() -> None:
+    class Plain(Method):
+        def __init__(self, weight: float = 0.5, sharp: Annotated[bool, Setting("sharpen?")] = False) -> None:
+            super().__init__()
+
+    found = settings_of(Plain)
+    assert (found["weight"].default, found["weight"].setting.help) == (0.5, "")
+    assert found["weight"].check("plain.weight", 2) == 2.0
+    assert found["sharp"].setting.help == "sharpen?"
+    with pytest.raises(UserError, match=r"plain\.weight must be a number"):
+        found["weight"].check("plain.weight", "much")

@@ -24,7 +24,7 @@ def test_loss_and_gradient(
     index: int, ramp: int, given: float, temperature: float, beta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step, mixed = make_step(index), answers(["labelled"], labelled=ROWS)["labelled"]
-    monkeypatch.setattr(step, "look", first_pixels)
+    monkeypatch.setattr(step, "forward", first_pixels)
     views = [first_pixels(step.view("weak", n)).logits.tolist() for n in (0, 1)]
     guesses = consistency.mixmatch_guesses(views[0], views[1], temperature)
     known = consistency.one_hot(step.labels.tolist(), CLASSES)
@@ -47,7 +47,7 @@ def test_loss_and_gradient(
 
 
 def test_guesses_carry_no_gradient() -> None:
-    network = make_classifier("mlp", 1, 8, CLASSES, projector=False, seed=0)
+    network = make_classifier("mlp", (1, 8, 8), CLASSES, projector=False, seed=0)
     terms = MixMatch(ramp=0).loss(make_step(0, network), {"mixed": answers(["labelled"], labelled=ROWS)["labelled"]})
     for term in terms.values():
         assert term.item() > 0

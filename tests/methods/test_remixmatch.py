@@ -45,7 +45,7 @@ def test_loss_and_gradients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     step, (out, weak) = make_step(index), make_answers()
-    monkeypatch.setattr(step, "look", {step.weak: weak}.__getitem__)
+    monkeypatch.setattr(step, "forward", {step.weak: weak}.__getitem__)
     method = make_remixmatch(labels, temperature, beta, ramp)
     prior = [labels.count(c) / len(labels) for c in range(CLASSES)]
     guesses = consistency.remixmatch_guesses(weak.logits.tolist(), prior, [], temperature)
@@ -93,7 +93,7 @@ def test_guesses_are_aligned_by_the_last_128_batches(monkeypatch: pytest.MonkeyP
     for index in range(132):
         step, (out, weak) = make_step(index), make_answers(seed=index)
         weak.logits.data[:, 0] += index / 20  # the predictions drift, so it matters which batches count
-        monkeypatch.setattr(step, "look", {step.weak: weak}.__getitem__)
+        monkeypatch.setattr(step, "forward", {step.weak: weak}.__getitem__)
         guesses = consistency.remixmatch_guesses(weak.logits.tolist(), [0.5, 0.25, 0.125, 0.125], means, 0.5)
         expected = 0.7 * min(1, index / 10) * consistency.soft_cross_entropy(out["strong"].logits.tolist(), guesses)
         assert method.loss(step, out)["unmixed"].item() == pytest.approx(expected, rel=1e-9)
@@ -101,7 +101,7 @@ def test_guesses_are_aligned_by_the_last_128_batches(monkeypatch: pytest.MonkeyP
 
 
 def test_real_guesses_carry_no_gradient() -> None:
-    network = make_classifier("mlp", 1, 8, CLASSES, projector=False, seed=0)
+    network = make_classifier("mlp", (1, 8, 8), CLASSES, projector=False, seed=0)
     terms = make_remixmatch([0, 1, 2, 3], ramp=0).loss(make_step(0, network), make_answers()[0])
     for term in terms.values():
         assert term.item() > 0

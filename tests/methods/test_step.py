@@ -62,11 +62,11 @@ def test_ramp(index: int, length: int, given: float) -> None:
     assert make_step(index).ramp(length) == pytest.approx(given)
 
 
-def test_looks_use_batch_statistics_and_leave_the_running_ones() -> None:
-    network = make_classifier("cnn", 1, 8, CLASSES, projector=True, seed=0).train()
+def test_further_passes_use_batch_statistics_and_leave_the_running_ones() -> None:
+    network = make_classifier("cnn", (1, 8, 8), CLASSES, projector=True, seed=0).train()
     step = make_step(0, network)
     running = {name: buffer.clone() for name, buffer in network.named_buffers() if "running" in name}
-    found = step.look(step.weak)
+    found = step.forward(step.weak)
     assert all(torch.equal(buffer, running[name]) for name, buffer in network.named_buffers() if name in running)
     assert torch.equal(found.logits, network(step.weak).logits)
     assert found.logits.requires_grad
@@ -75,7 +75,7 @@ def test_looks_use_batch_statistics_and_leave_the_running_ones() -> None:
 def test_the_teacher_is_the_average_and_has_no_gradient() -> None:
     """In evaluation mode, but with batch statistics: the running ones are of other weights."""
     step = make_step()
-    teacher = make_classifier("cnn", 1, 8, CLASSES, projector=True, seed=1).train()
+    teacher = make_classifier("cnn", (1, 8, 8), CLASSES, projector=True, seed=1).train()
     found = step.teacher(step.weak)
     assert not found.logits.requires_grad
     assert torch.equal(found.logits, teacher(step.weak).logits)
@@ -86,9 +86,9 @@ def test_the_teacher_is_the_average_and_has_no_gradient() -> None:
 def test_the_second_batch_is_drawn_by_itself() -> None:
     for index in range(3):
         step = make_step(index)
-        step.view("weak", of="second")
-        assert step._rows["second"].tolist() != step.unlabelled_index.tolist()
-        assert len(step._rows["second"]) == len(step.unlabelled_index)
+        second = step.view("weak", of="second")
+        assert second.shape == step.weak.shape
+        assert not torch.equal(second, step.weak)
 
 
 def test_one_hot() -> None:

@@ -46,13 +46,13 @@ class Smooth(Classifier):
 def watched(step: Step, monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     """The images of each look that is taken at the network from now on."""
     looks: list[Tensor] = []
-    look = step.look
+    forward = step.forward
 
     def watch(images: Tensor, exact: bool = False) -> Output:
         looks.append(images.detach())
-        return look(images, exact)
+        return forward(images, exact)
 
-    monkeypatch.setattr(step, "look", watch)
+    monkeypatch.setattr(step, "forward", watch)
     return looks
 
 
@@ -67,7 +67,7 @@ def test_loss_and_gradients(index: int, ramp: int, given: float, monkeypatch: py
         return Output(logits, logits, None)
 
     replies = iter([lambda _: out["plain"], nudged, lambda _: out["changed"]])
-    monkeypatch.setattr(step, "look", lambda images, exact=False: next(replies)(images))
+    monkeypatch.setattr(step, "forward", lambda images, exact=False: next(replies)(images))
     terms = VAT(weight=0.8, entropy=0.3, ramp=ramp).loss(step, out)
 
     def adversarial(rows: Rows) -> float:
@@ -155,7 +155,7 @@ def test_gradient_takes_target_and_change_as_given(monkeypatch: pytest.MonkeyPat
 
 def test_no_change_no_divergence_with_batch_norm() -> None:
     """Plain and changed rows share their batch statistics; labelled rows in one of the batches would shift them."""
-    network = make_classifier("cnn", 1, 8, CLASSES, projector=False, seed=0)
+    network = make_classifier("cnn", (1, 8, 8), CLASSES, projector=False, seed=0)
     method = VAT(size=0.0, ramp=0)
     assert method.loss(make_step(0, network), answers(["labelled"]))["adversarial"].item() == pytest.approx(0, abs=1e-7)
 
@@ -179,10 +179,10 @@ def test_views() -> None:
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
 def test_the_direction_is_as_good_in_half_precision(precision: torch.dtype) -> None:
     """A nudge of 1e-2 would be lost in its rounding, and what is left be a random direction."""
-    network = make_classifier("cnn", 1, 8, CLASSES, projector=False, seed=0)
+    network = make_classifier("cnn", (1, 8, 8), CLASSES, projector=False, seed=0)
     whole, half = (make_step(2, network, precision=one) for one in (torch.float32, precision))
-    target = whole.look(whole.weak).logits.detach()
+    target = whole.forward(whole.weak).logits.detach()
     expected, found = (VAT().worst_direction(step, target).flatten(1) for step in (whole, half))
     torch.testing.assert_close(found, expected)
-    rough = half.look(half.weak).logits.detach()
+    rough = half.forward(half.weak).logits.detach()
     assert not torch.allclose(rough.float(), target, rtol=1e-5, atol=1e-5)

@@ -3,7 +3,7 @@ import torch
 from torch import Tensor, nn
 
 from fewlabel import UserError
-from fewlabel.networks import make_classifier, norms_frozen, set_norm_momentum
+from fewlabel.networks import make_classifier, norms_untouched, set_norm_momentum
 from fewlabel.networks.wide_resnet import WideResNet
 
 
@@ -13,7 +13,7 @@ def parameters(module: nn.Module) -> int:
 
 def test_wrn_28_2_has_the_published_size() -> None:
     """1.5 million parameters with ten classes, 128 features."""
-    classifier = make_classifier("wrn-28-2", 3, 32, 10, projector=False, seed=0)
+    classifier = make_classifier("wrn-28-2", (3, 32, 32), 10, projector=False, seed=0)
     assert classifier.features == 128
     assert parameters(classifier) == 1_467_610
     convolutions = [m for m in classifier.modules() if isinstance(m, nn.Conv2d) and m.kernel_size == (3, 3)]
@@ -23,7 +23,7 @@ def test_wrn_28_2_has_the_published_size() -> None:
 @pytest.mark.parametrize("name", ["cnn", "mlp", "wrn-10-1", "wrn-16-2"])
 @pytest.mark.parametrize(("channels", "size"), [(1, 8), (1, 28), (3, 32), (3, 64)])
 def test_shapes_follow_the_data(name: str, channels: int, size: int) -> None:
-    classifier = make_classifier(name, channels, size, 7, projector=True, seed=0)
+    classifier = make_classifier(name, (channels, size, size), 7, projector=True, seed=0)
     output = classifier(torch.randn(4, channels, size, size))
     assert output.logits.shape == (4, 7)
     assert output.features.shape == (4, classifier.features)
@@ -78,19 +78,23 @@ def test_first_weights_of_a_wide_resnet() -> None:
 
 
 def test_projector_is_the_authors() -> None:
-    projector = make_classifier("wrn-28-2", 3, 32, 10, projector=True, seed=0).projector
+    projector = make_classifier("wrn-28-2", (3, 32, 32), 10, projector=True, seed=0).projector
     assert isinstance(projector, nn.Sequential)
     assert [type(layer) for layer in projector] == [nn.Linear, nn.BatchNorm1d, nn.ReLU, nn.Linear]
     assert [tuple(p.shape) for p in projector.parameters()] == [(32, 128), (32,), (32,), (32, 32), (32,)]
 
 
 def test_adding_a_projector_changes_no_other_weight() -> None:
-    without, with_it = (make_classifier("cnn", 1, 28, 10, projector=p, seed=3).state_dict() for p in (False, True))
+    without, with_it = (
+        make_classifier("cnn", (1, 28, 28), 10, projector=p, seed=3).state_dict() for p in (False, True)
+    )
     assert all(torch.equal(value, with_it[name]) for name, value in without.items())
 
 
 def test_seed() -> None:
-    first, again, other = (make_classifier("cnn", 1, 28, 10, projector=False, seed=s).head.weight for s in (1, 1, 2))
+    first, again, other = (
+        make_classifier("cnn", (1, 28, 28), 10, projector=False, seed=s).head.weight for s in (1, 1, 2)
+    )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -98,12 +102,12 @@ def test_seed() -> None:
 @pytest.mark.parametrize("name", ["wrn-27-2", "wrn-4-1", "wrn-28-0", "resnet", "wrn-28", "cnn2"])
 def test_unknown_networks(name: str) -> None:
     with pytest.raises(UserError, match=name):
-        make_classifier(name, 3, 32, 10, projector=False, seed=0)
+        make_classifier(name, (3, 32, 32), 10, projector=False, seed=0)
 
 
 def test_normalise() -> None:
     mean, std = torch.tensor([10.0, 20.0, 30.0]), torch.tensor([1.0, 2.0, 4.0])
-    classifier = make_classifier("mlp", 3, 8, 2, projector=False, seed=0, mean=mean, std=std)
+    classifier = make_classifier("mlp", (3, 8, 8), 2, projector=False, seed=0, mean=mean, std=std)
     pixels = torch.full((1, 3, 8, 8), 34, dtype=torch.uint8)
     assert classifier.normalise(pixels)[0, :, 0, 0].tolist() == [24.0, 7.0, 1.0]
 
@@ -125,14 +129,14 @@ def test_running_statistics_are_a_cumulative_average_at_first_then_follow() -> N
 
 
 def test_frozen_norms_use_batch_statistics_and_keep_the_running_ones() -> None:
-    classifier = make_classifier("cnn", 1, 8, 3, projector=True, seed=0).train()
+    classifier = make_classifier("cnn", (1, 8, 8), 3, projector=True, seed=0).train()
     images = torch.randn(8, 1, 8, 8)
     before = {k: v.clone() for k, v in classifier.state_dict().items() if "running" in k}
-    with norms_frozen(classifier):
+    with norms_untouched(classifier):
         frozen = classifier(images).logits
     assert all(torch.equal(v, classifier.state_dict()[k]) for k, v in before.items())
     classifier.eval()
-    with norms_frozen(classifier):
+    with norms_untouched(classifier):
         assert torch.equal(frozen, classifier(images).logits)  # in evaluation mode too
     assert not any(layer.training for layer in classifier.modules())
     classifier.train()

@@ -1,0 +1,95 @@
+"""`fewlabel`: finds the command, and turns errors into one sentence and an exit code.
+
+A command's module is imported when the command is used, so that `fewlabel --help` answers at once.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError, Parameter
+
+from .. import __version__
+from ..errors import LostContact, UserError, unknown
+
+FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
+COMMANDS = {  # name -> where it is, and its help
+    "demo": ("training:demo", "Train on 20 labels of scikit-learn's digits: about a minute, offline."),
+    "train": ("training:train_for", "Train a classifier; write model, predictions and report."),
+    "repeat": ("training:repeat", "Train again as a run was trained, from its recipe.json."),
+    "predict": ("models:predict", "Label a folder of pictures (or one picture) with a trained model."),
+    "evaluate": ("models:evaluate", "Measure the accuracy of a trained model on labelled pictures."),
+    "export": ("models:export", "Write a trained model as ONNX, with the preprocessing inside."),
+    "report": ("models:report", "Write the report of a finished run again."),
+    "methods": ("methods:methods", "List the methods with their settings, or describe one."),
+    "drift": ("drift:drift", "Find augmentations that change the meaning of your pictures."),
+}
+PAPER = "paper"
+PAPER_COMMANDS = {
+    "list": ("paper:list_exhibits", "List the tables and figures."),
+    "run": ("paper:run", "Do the runs behind a table or figure; finished ones are not done again."),
+    "show": ("paper:show", "Print a table, ours beside the paper's, or draw a figure as PNG and SVG."),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if words and not words[0].startswith("-") and words[0] not in (*COMMANDS, PAPER):
+            raise unknown("command", words[0], (*COMMANDS, PAPER))  # cyclopts would import all of them first
+        make_app(words)(words, exit_on_error=False, print_error=False, result_action="return_value")
+        return USAGE_ERROR if words in ([], [PAPER]) else 0
+    except CycloptsError as error:
+        name = f"{words[0]} " if words[0] in (*COMMANDS, PAPER) else ""
+        print(f"fewlabel: {error} See `fewlabel {name}--help`.", file=sys.stderr)
+        return USAGE_ERROR
+    except UserError as error:
+        if not error.shared or os.environ.get("LOCAL_RANK", "0") == "0":
+            print(f"fewlabel: {error}", file=sys.stderr)
+        return FAILED if isinstance(error, LostContact) else USAGE_ERROR
+    except KeyboardInterrupt as stop:  # also Interrupted, which says what was saved
+        if os.environ.get("RANK", "0") == "0":
+            print(f"fewlabel: {str(stop) or 'stopped.'}", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:  # a file that may not be read, say
+        if error.filename is None:
+            raise
+        print(f"fewlabel: {error.filename}: {error.strerror}.", file=sys.stderr)
+        return USAGE_ERROR
+
+
+def shown_default(value: object) -> str | None:
+    """In the help, where there is something to show."""
+    return None if value is None or value is False or value == "" else str(value)
+
+
+def make_app(words: Sequence[str]) -> App:
+    """All commands; `train` has options for the settings of the method that the words ask for."""
+    app = App(
+        name="fewlabel",
+        help="fewlabel trains a classifier from a handful of labels and everything you never labelled.\n\n"
+        "New here? Run `fewlabel demo`.",
+        version=f"fewlabel {__version__}",
+        help_flags=["--help", "-h"],
+        version_flags=["--version"],
+        help_format="plaintext",
+        suppress_keyboard_interrupt=False,  # main() tells what was saved
+        default_parameter=Parameter(show_default=shown_default),
+    )
+    about_paper = "The paper's tables and figures: list them, run what they rest on, show them."
+    paper = App(name=PAPER, help=about_paper, sort_key=len(COMMANDS))
+    for group, commands in ((app, COMMANDS), (paper, PAPER_COMMANDS)):
+        for position, (name, (place, text)) in enumerate(commands.items()):
+            if name == "train" and list(words[:1]) == ["train"]:
+                from .training import train_for
+
+                text = f"{text}\n\nUse --method NAME --help for the settings of another method."
+                group.command(train_for(words[1:]), name=name, help=text, sort_key=position)
+            else:
+                group.command(f"fewlabel.commands.{place}", name=name, help=text, sort_key=position)
+    app.command(paper)
+    return app

@@ -1,0 +1,54 @@
+"""methods: the list of methods with their settings, or all about one."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+from ..methods import ALIASES, METHODS, TERMS, Method, parts_of, settings_of
+from ..training import Recipe
+from ..training.cost import try_step
+
+
+def methods(name: Annotated[str | None, Parameter(help="describe this one")] = None, /) -> None:
+    """List the methods with their settings, or describe one."""
+    console = Console(highlight=False)
+    if name:
+        name = name.removeprefix("+")
+        for part, method in ({name: TERMS[name]} if name in TERMS else parts_of(name)).items():
+            print_method(console, part, method)
+            console.print(f"    The code: {method.__module__.replace('.', '/')}.py")
+        console.print(cost(f"fixmatch+{name}" if name in TERMS else name), soft_wrap=True)
+        return
+    for part, method in {**METHODS, **TERMS}.items():
+        print_method(console, part, method)
+    for alias, meaning in ALIASES.items():
+        console.print(f"[bold]{alias}[/]  is another name of {meaning}")
+    console.print(
+        f"\n{' and '.join(f'+{term}' for term in TERMS)} may follow every other name: mixmatch+icl. "
+        "`fewlabel methods NAME` describes one.",
+        soft_wrap=True,
+    )
+
+
+def print_method(console: Console, part: str, method: type[Method]) -> None:
+    first_line = (method.__doc__ or "").strip().splitlines()[0]
+    console.print(
+        f"[bold]{'+' if part in TERMS else ''}{part}[/]  {first_line}  [dim]{method.paper}[/]", soft_wrap=True
+    )
+    table = Table(box=None, show_header=False, padding=(0, 2))
+    for name, parameter in settings_of(method).items():
+        table.add_row(f"  --{part}.{name}", str(parameter.default), parameter.setting.help)
+    if table.row_count:
+        console.print(table)
+
+
+def cost(method: str) -> str:
+    result = try_step(method)
+    return (
+        f"A step of {method} takes {result.images} images through the network (batch {Recipe.batch}, mu {Recipe.mu}) "
+        f"in {result.passes} pass{'es' if result.passes > 1 else ''}; "
+        f"its loss is the sum of: {', '.join(result.terms)}.\n"
+        f"Try it: fewlabel train digits --labels-per-class 2 --method {method}"
+    )

@@ -1,0 +1,124 @@
+"""predict, evaluate, export, report: what one does with a trained model."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import UserError
+from ..evaluate import Evaluation
+from ..model import load_model
+from ..runs import RunDirectory
+from ..runs.directory import REPORT
+from ..runs.finish import remake_report
+
+Run = Annotated[str, Parameter(help="directory of a finished run")]
+Device = Annotated[str | None, Parameter(help="cpu, cuda or mps; default the best available")]
+
+
+def predict(
+    run: Run,
+    path: Annotated[str, Parameter(help="folder of pictures, or one picture")],
+    /,
+    *,
+    output: Annotated[
+        str, Parameter(alias="-o", help="CSV file to write: file, label, confidence, one column per class")
+    ] = "predictions.csv",
+    min_confidence: Annotated[float, Parameter(help="pictures with less confidence go into --review instead")] = 0.0,
+    review: Annotated[str, Parameter(help="CSV file of those, least confident first")] = "review.csv",
+    device: Device = None,
+) -> None:
+    """Label a folder of pictures (or one picture) with a trained model."""
+    for file, flag in ((output, "--output"), (review, "--review")):
+        if not Path(file).absolute().parent.is_dir():
+            raise UserError(f"there is no folder {Path(file).absolute().parent} for {flag}.")
+    if min_confidence and Path(output).resolve() == Path(review).resolve():
+        raise UserError(f"--output and --review are the same file, {review}: name two.")
+    if not 0 <= min_confidence <= 1:
+        raise UserError(f"--min-confidence must be between 0 and 1, not {min_confidence:g}.")
+    sure, unsure = load_model(run, device).label(path).split(min_confidence)
+    sure.write(Path(output))
+    print(f"{len(sure)} pictures labelled, {len(sure.skipped)} could not be read: {output}")
+    if min_confidence:
+        unsure.write(Path(review))
+        print(f"{len(unsure)} pictures to review, with a confidence below {min_confidence:g}: {review}")
+
+
+def evaluate(
+    run: Run,
+    data: Annotated[
+        str, Parameter(help="folder with one subfolder per class, or .npz file or named data set with a test part")
+    ],
+    /,
+    *,
+    root: Annotated[str | None, Parameter(help="folder with the official files of a named data set")] = None,
+    labels: Annotated[
+        str | None, Parameter(help="CSV file with the header file,label that labels pictures of the folder")
+    ] = None,
+    device: Device = None,
+    calibrate: Annotated[
+        bool, Parameter(help="fit the model's confidence to these pictures (temperature scaling) and save it")
+    ] = False,
+) -> None:
+    """Measure the accuracy of a trained model on labelled pictures."""
+    model = load_model(run, device)
+    found = model.evaluate(data, labels, root=root)
+    console = Console()
+    console.print(class_table(found, model.kind.noun))
+    low, high = found.interval
+    console.print(
+        f"Accuracy: {found.accuracy:.2%} of {found.count} {model.kind.noun} (95% interval: {low:.2%} to {high:.2%})"
+    )
+    console.print(f"Expected calibration error: {100 * found.calibration_error:.1f} points")
+    if found.skipped:
+        first = next(iter(found.skipped))
+        console.print(f"{len(found.skipped)} pictures could not be read, beginning with {first}.", markup=False)
+    if calibrate:
+        fitted = model.calibrate(found)
+        model.save(run)
+        console.print(
+            f"Calibrated with a temperature of {fitted.temperature:.2f}: the calibration error is now "
+            f"{100 * fitted.after:.1f} points (cross-fitted: each half uses the temperature of the other)"
+        )
+
+
+def class_table(found: Evaluation, noun: str) -> Table:
+    table = Table("class", noun, "correct")
+    counts = found.confusion
+    for name, count, correct in zip(found.classes, counts.sum(1).tolist(), counts.diagonal().tolist(), strict=True):
+        table.add_row(Text(name), str(count), f"{correct / count:.1%}" if count else "")
+    return table
+
+
+def export(
+    run: Run,
+    /,
+    *,
+    onnx: Annotated[str, Parameter(help="the file to write")] = "model.onnx",
+) -> None:
+    """Write a trained model as ONNX, with the preprocessing inside."""
+    model = load_model(run, "cpu")
+    model.export(onnx)
+    kind = model.kind
+    shape = ", ".join(map(str, ("N", *kind.shape)))
+    print(
+        f"{onnx}: {kind.input_name} {str(kind.dtype).removeprefix('torch.')} ({shape}) to probabilities "
+        f"(N, {len(model.classes)})"
+    )
+
+
+def report(
+    run: Run,
+    /,
+    *,
+    root: Annotated[
+        str | None, Parameter(help="folder with the official files of a named data set; default as before")
+    ] = None,
+) -> None:
+    """Write the report of a finished run again, from its files and its data."""
+    directory = RunDirectory(run)
+    remake_report(directory, root)
+    print(f"Report: {directory / REPORT}")

@@ -1,0 +1,83 @@
+"""demo, train, repeat."""
+
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+from ..demo import demo as run_demo
+from ..errors import Interrupted, UserError
+from ..runs import RunDirectory
+from ..runs import train as run_train
+from ..runs.resume import repeated
+from ..training import Recipe
+from .options import train_command
+
+
+def train_for(words: Sequence[str]) -> Callable[..., None]:
+    """The command `train` with the options that these words may use."""
+
+    def run_recipe(recipe: Recipe, resume: bool, overwrite: bool) -> None:
+        try:
+            run_train(recipe, resume=resume, overwrite=overwrite)
+        except Interrupted as stop:
+            again = [word for word in words if word not in ("--resume", "--overwrite")]
+            raise with_command(stop, ["train", *again]) from stop
+
+    return train_command(run_recipe, words)
+
+
+def with_command(stop: Interrupted, words: Sequence[str]) -> Interrupted:
+    """The same interrupt, with the command that continues."""
+    launcher = "torchrun as before, -m " if "TORCHELASTIC_RUN_ID" in os.environ else ""
+    return Interrupted(f"{stop} Continue with: {launcher}{shlex.join(['fewlabel', *words, '--resume'])}")
+
+
+def repeat(
+    run: Annotated[str, Parameter(help="run directory, finished or not")],
+    /,
+    *,
+    out: Annotated[str, Parameter(help="directory of the new run")],
+    seed: Annotated[int | None, Parameter(help="another seed; default the same")] = None,
+    root: Annotated[
+        str | None, Parameter(help="folder with the official files of a named data set; default as before")
+    ] = None,
+    device: Annotated[str | None, Parameter(help="cpu, cuda or mps; default as before")] = None,
+    threads: Annotated[int | None, Parameter(help="CPU threads; default as before")] = None,
+    resume: Annotated[bool, Parameter(help="continue the run in --out", negative="")] = False,
+    overwrite: Annotated[bool, Parameter(help="replace the run in --out", negative="")] = False,
+) -> None:
+    """Train again as a run was trained, from its recipe.json."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UserError("`fewlabel repeat` uses one process: run it without torchrun.")
+    given = {"out": out, "seed": seed, "root": root, "device": device, "threads": threads}
+    changes = {name: value for name, value in given.items() if value is not None}
+    try:
+        run_train(*repeated(RunDirectory(run), **changes), resume=resume, overwrite=overwrite)
+    except Interrupted as stop:
+        again = [word for name, value in changes.items() for word in (f"--{name}", str(value))]
+        raise with_command(stop, ["repeat", run, *again]) from stop
+
+
+def demo(
+    *,
+    seed: Annotated[int, Parameter(help="random seed, also of which 20 images are labelled")] = 0,
+    out: Annotated[str | None, Parameter(help="run directory; default runs/demo-SEED, which is replaced")] = None,
+    overwrite: Annotated[bool, Parameter(help="replace the run in --out", negative="")] = False,
+) -> None:
+    """Train on 20 labels of scikit-learn's digits: about a minute, offline."""
+    try:
+        result = run_demo(seed, out, overwrite=overwrite)
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt("stopped; the demo is short and starts over next time.") from stop
+    table = Table("20 labels, 500 test images", "accuracy")
+    table.add_row("the labels alone (same network)", f"{result.labels_alone:.1%}")
+    table.add_row("scikit-learn's LabelSpreading", f"{result.label_spreading:.1%}")
+    table.add_row("ICL-SSL with distribution alignment", f"{result.icl_ssl:.1%}")
+    console = Console()
+    console.print(table)
+    console.print(f"The report with pictures: {result.run.directory / 'report.html'}", soft_wrap=True)

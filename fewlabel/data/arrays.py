@@ -1,0 +1,60 @@
+"""What Python users give: arrays, tensors, PIL images, lists of picture files."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from ..errors import UserError
+
+SLACK = 1.001  # by which a resampled image may exceed white
+
+
+def as_pictures(inputs: Any) -> list[Path | Image.Image]:
+    """Files and PIL images, where the inputs are one or a list of such; else an empty list."""
+    if isinstance(inputs, str | Path | Image.Image):
+        inputs = [inputs]
+    if isinstance(inputs, np.ndarray) and inputs.ndim == 1 and inputs.dtype.kind in "UO":
+        inputs = inputs.tolist()
+    if not isinstance(inputs, list | tuple) or not all(isinstance(item, str | Path | Image.Image) for item in inputs):
+        return []
+    return [item if isinstance(item, Image.Image) else Path(item) for item in inputs]
+
+
+def as_array(inputs: Any) -> NDArray[Any]:
+    return inputs.detach().cpu().numpy() if isinstance(inputs, Tensor) else np.asarray(inputs)
+
+
+def channels_first(array: NDArray[Any]) -> NDArray[Any] | None:
+    """(N, C, H, W) of (N, H, W), (N, H, W, C) or (N, C, H, W); None where those are no squares of 1 or 3 channels."""
+    if array.ndim == 3:
+        array = array[:, None]
+    elif array.ndim == 4 and array.shape[3] in (1, 3) and array.shape[1] not in (1, 3):
+        array = array.transpose(0, 3, 1, 2)
+    fits = array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[2] == array.shape[3]
+    return array if fits else None
+
+
+def brightest(array: NDArray[Any]) -> int:
+    """What white is in these images: 255, or 1 of truth values and where no float exceeds that."""
+    floats_to_1 = array.dtype.kind == "f" and array.size and np.nanmax(array) <= SLACK
+    return 1 if floats_to_1 or array.dtype.kind == "b" else 255
+
+
+def as_pixels(array: NDArray[Any], white: int) -> Tensor:
+    """uint8 (N, C, H, W) of any usual array of images, in which `white` is the largest value."""
+    ordered = channels_first(array)
+    if ordered is None:
+        raise UserError(f"images must be square and of one or three channels, not of shape {array.shape[1:]}.")
+    if ordered.dtype != np.uint8:
+        values = ordered.astype(np.float64)
+        if not np.isfinite(values).all():
+            raise UserError("the images contain NaN or infinity.")
+        if values.size and (values.min() < 0 or values.max() > SLACK * white):
+            raise UserError(f"these images have values between 0 and {white}; some values are outside of that.")
+        ordered = (values * (255 / white)).round().clip(0, 255).astype(np.uint8)
+    return torch.from_numpy(np.ascontiguousarray(ordered))

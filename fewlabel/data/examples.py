@@ -1,0 +1,61 @@
+"""Examples: inputs with their labels, class names and file names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from .kind import Kind
+
+UNLABELLED = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """What is learnt from. A label of -1 means that nobody has said what the example is."""
+
+    inputs: Tensor  # (N, ...), in memory or memory-mapped
+    labels: Tensor  # int64 (N,)
+    classes: tuple[str, ...]
+    names: Sequence[str]  # file names, or positions where there are none
+    kind: Kind
+    skipped: dict[str, str] = field(default_factory=dict)  # unreadable file -> reason
+    source: str = ""  # of files: changes when a file does
+
+    def __post_init__(self) -> None:
+        self.kind.check(self.inputs)
+        assert self.labels.dtype == torch.int64 and len(self.labels) == len(self.inputs) == len(self.names)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def pixels(self) -> Tensor:
+        """The inputs, by the name that suits images."""
+        return self.inputs
+
+    @property
+    def known(self) -> int:
+        """How many of them have a label."""
+        return int((self.labels != UNLABELLED).sum())
+
+    @property
+    def class_counts(self) -> list[int]:
+        """How many labelled examples each class has."""
+        return self.labels[self.labels != UNLABELLED].bincount(minlength=len(self.classes)).tolist()
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """What `load` returns: examples to train on and, where there are any, held-out ones for evaluation."""
+
+    name: str
+    train: Examples
+    test: Examples | None
+    flip: bool  # is the mirror image of a picture still the same thing? never for digits
+
+
+def numbered(part: str, count: int) -> list[str]:
+    """Names for examples that came without any: train/00000, train/00001, ..."""
+    return [f"{part}/{i:05d}" for i in range(count)]

@@ -1,0 +1,29 @@
+"""Are these the same data as before, or as on another machine?"""
+
+import hashlib
+import zlib
+
+from .examples import Dataset
+
+
+def data_digest(dataset: Dataset) -> str:
+    """Of sizes, classes, labels and names: the same wherever the files lie."""
+    digest = hashlib.sha256()
+    for examples in filter(None, (dataset.train, dataset.test)):
+        digest.update(repr((tuple(examples.inputs.shape), examples.classes)).encode())
+        digest.update(examples.labels.numpy().tobytes())
+        digest.update("\n".join(examples.names).encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def data_fingerprint(dataset: Dataset) -> str:
+    """Changes when examples are changed, added, removed, renamed, resized or labelled differently."""
+    digest = hashlib.sha256(data_digest(dataset).encode())
+    for examples in filter(None, (dataset.train, dataset.test)):
+        digest.update(examples.source.encode())  # of a folder: the sizes and times of its files
+        if not examples.source:
+            checksum = 0
+            for part in examples.inputs.split(4096):
+                checksum = zlib.crc32(part.contiguous().numpy(), checksum)
+            digest.update(checksum.to_bytes(4, "little"))
+    return digest.hexdigest()

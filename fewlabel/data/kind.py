@@ -1,0 +1,91 @@
+"""Kind: everything that depends on what the inputs are. One file per kind: images.py, vectors.py."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ..errors import UserError
+from ..randomness import Draws
+
+if TYPE_CHECKING:
+    from .examples import Examples
+
+
+class Kind(ABC):
+    """How inputs of one kind are checked, scaled, augmented, read and shown. Subclasses are frozen dataclasses."""
+
+    name: ClassVar[str]  # in model.json
+    noun: ClassVar[str]  # in messages, plural
+    mirrored: ClassVar[bool]  # do views mirror them, where that is not disabled?
+    input_name: ClassVar[str]  # in ONNX files
+    dtype: ClassVar[torch.dtype]  # of the inputs
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Of one input."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """In a message: `images of 8x8`."""
+
+    @abstractmethod
+    def default_network(self, device: torch.device) -> str:
+        """The network that suits these inputs on that device."""
+
+    @abstractmethod
+    def statistics(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean to subtract and the standard deviation to divide by, shaped so that both apply to a batch."""
+
+    @abstractmethod
+    def view(
+        self,
+        rows: Tensor,
+        name: str,
+        draws: Draws,
+        without: Collection[str],
+        scale: Callable[[Tensor], Tensor],
+        gather: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        """The view of that name ("weak", "strong", "simclr") of some rows, scaled for the network.
+
+        `scale` subtracts the mean and divides by the standard deviation; `gather` adds the rows of other processes.
+        """
+
+    @abstractmethod
+    def read(self, inputs: Any) -> Tensor:
+        """Whatever a user may give, as a batch of this kind; raises UserError where it does not fit."""
+
+    def accepts(self, other: "Kind") -> bool:
+        """Can a model of this kind predict inputs of the other?"""
+        return self.shape == other.shape
+
+    @abstractmethod
+    def show(self, row: Tensor) -> bytes | str:
+        """One input for a person to look at: a PNG picture, or text."""
+
+    def stream(self, path: Path, chunk: int, title: str = "") -> Iterator["Examples"]:
+        """The unlabelled examples of a folder, `chunk` at a time; with a `title` a bar shows the progress."""
+        raise UserError(f"{path} is given as pictures, but the model is for {self.describe()}.")
+
+    def load_test(self, folder: Path, classes: Sequence[str], labels: str | Path | None) -> "Examples":
+        """A folder of labelled examples to evaluate a model on."""
+        raise UserError(f"{folder} is a folder, but the model is for {self.describe()}.")
+
+    def adapt(self, inputs: Tensor) -> Tensor:
+        """A batch of a kind that this one accepts, as one of this kind."""
+        if tuple(inputs.shape[1:]) != self.shape:
+            raise UserError(f"inputs of shape {tuple(inputs.shape[1:])} do not fit a model of {self.describe()}.")
+        return inputs
+
+    def check(self, inputs: Tensor) -> None:
+        assert inputs.dtype == self.dtype, f"{self.noun} are {self.dtype}, not {inputs.dtype}"
+        assert tuple(inputs.shape[1:]) == self.shape, f"{self.noun} of {self.shape}, not {tuple(inputs.shape[1:])}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.name, **asdict(self)}  # type: ignore[call-overload]

@@ -1,0 +1,177 @@
+"""Model: a trained network with everything that is needed to predict, in one object that saves and loads itself."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from torch import Tensor
+
+from . import __version__
+from .data import Examples, Kind, kind_from, load_test
+from .errors import UserError
+from .evaluate import CHUNK, Evaluation, cross_fitted_error, fit_temperature, predict_probabilities
+from .export import export_onnx
+from .files import write_atomically, write_json
+from .networks import Classifier, make_classifier
+from .predictions import Predictions
+from .training import choose_device
+
+FORMAT = 2  # of model.json; 1 is that of version 0.1
+WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Temperature scaling: the temperature, and the expected calibration error before and after."""
+
+    temperature: float
+    before: float
+    after: float  # cross-fitted: each half of the examples with the temperature of the other
+
+
+@dataclass(eq=False)
+class Model:
+    """Predicts classes. Made by `load_model(run)`, or by training."""
+
+    network: Classifier
+    kind: Kind
+    classes: tuple[str, ...]
+    architecture: str  # name of the network
+    method: str  # by which it was trained
+
+    def predict(self, inputs: Any) -> NDArray[np.str_]:
+        """The most probable class of each input: see `predict_proba` for what may be given."""
+        return np.array(self.classes)[self.predict_proba(inputs).argmax(1)]
+
+    def predict_proba(self, inputs: Any) -> NDArray[np.float64]:
+        """Class probabilities (N, classes), in the order of `classes`.
+
+        `inputs` is a folder (its pictures in sorted order), a picture file, a PIL image, a list of either, an array,
+        a tensor, or Examples.
+        """
+        parts = [self.network_probabilities(part) for part in self._batches(inputs)]
+        probabilities = torch.cat(parts).double().numpy()
+        return probabilities / probabilities.sum(1, keepdims=True)
+
+    def features(self, inputs: Any) -> NDArray[np.float32]:
+        """The features f(x) of each input."""
+        self.network.eval()
+        with torch.inference_mode():
+            parts = [
+                self.network.encoder(self.network.normalise(rows.to(self.network.mean.device))).float().cpu()
+                for part in self._batches(inputs)
+                for rows in part.split(CHUNK)
+            ]
+        return torch.cat(parts).numpy()
+
+    def label(self, path: str | Path) -> Predictions:
+        """Predictions for a folder of pictures (or one picture) by file name; unreadable files are listed, not raised.
+
+        The next pictures are decoded while the network is at work.
+        """
+        names, parts, skipped = list[str](), list[Tensor](), dict[str, str]()
+        for examples in self.kind.stream(Path(path), CHUNK, title="Predicting"):
+            names += examples.names
+            skipped |= examples.skipped
+            if len(examples):
+                parts.append(self.network_probabilities(self.kind.adapt(examples.inputs)))
+        if not names:
+            name, reason = next(iter(skipped.items()))
+            raise UserError(
+                f"none of the {len(skipped)} pictures in {path} can be read, beginning with {name} ({reason})."
+            )
+        return Predictions(names, torch.cat(parts), self.classes, skipped)
+
+    def evaluate(self, data: Any, labels: Any = None, *, root: str | Path | None = None) -> Evaluation:
+        """Predictions beside labels, for accuracy, confusion matrix and calibration.
+
+        `data` is a folder with one subfolder per class (or with a label file as `labels`), an .npz file or the name of
+        a data set with a test part, Examples, or an array with the class names of its rows as `labels`.
+        """
+        if isinstance(data, str | Path):
+            data = load_test(data, root, labels=labels, classes=self.classes, kind=self.kind)
+        if isinstance(data, Examples):
+            inputs, truth, skipped = data.inputs, data.labels, data.skipped
+            rows = [self.network_probabilities(self.kind.adapt(part)) for part in inputs.split(CHUNK)]
+            return Evaluation(self.classes, torch.cat(rows), truth, skipped)
+        number = {name: i for i, name in enumerate(self.classes)}
+        if strange := [name for name in map(str, labels) if name not in number]:
+            raise UserError(f"the model has no class '{strange[0]}': its classes are {', '.join(self.classes)}.")
+        truth = torch.tensor([number[str(name)] for name in labels])
+        return Evaluation(self.classes, self.network_probabilities(self.kind.read(data)), truth)
+
+    def calibrate(self, evaluation: Evaluation) -> Calibration:
+        """Fit the temperature to an evaluation, so that confidence matches accuracy; `save` keeps it."""
+        count, correct = evaluation.count, evaluation.correct
+        if count < 10:
+            raise UserError(f"there are {count} labelled examples: calibration needs 10 or more.")
+        if correct == count:
+            raise UserError(f"all {count} predictions are correct: calibration needs some mistakes to learn from.")
+        after = cross_fitted_error(evaluation.probabilities, evaluation.labels)
+        self.network.temperature.mul_(fit_temperature(evaluation.probabilities, evaluation.labels))
+        return Calibration(self.network.temperature.item(), evaluation.calibration_error, after)
+
+    def export(self, path: str | Path) -> None:
+        """Write an ONNX file with the preprocessing inside; class names are in its metadata."""
+        metadata = {"classes": json.dumps(list(self.classes)), "method": self.method}
+        export_onnx(self.network, self.kind, metadata, Path(path))
+
+    def network_probabilities(self, inputs: Tensor) -> Tensor:
+        return predict_probabilities(self.network, inputs)
+
+    # ---- files
+
+    def save(self, directory: str | Path) -> None:
+        """Write model.safetensors and model.json. They hold numbers and names only: loading them runs no code."""
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.network.state_dict().items()}
+        description = {
+            "format": FORMAT,
+            "network": self.architecture,
+            **self.kind.to_dict(),
+            "classes": list(self.classes),
+            "projector": self.network.projector is not None,
+            "method": self.method,
+            "version": __version__,
+        }
+        write_atomically(Path(directory) / WEIGHTS, safetensors.torch.save(tensors))
+        write_json(Path(directory) / DESCRIPTION, description)
+
+    def _batches(self, inputs: Any) -> Iterator[Tensor]:
+        """What a user gave, as batches of this model's kind."""
+        if isinstance(inputs, Examples):
+            yield from (self.kind.adapt(part) for part in inputs.inputs.split(CHUNK))
+        elif isinstance(inputs, str | Path) and Path(inputs).is_dir():
+            for examples in self.kind.stream(Path(inputs), CHUNK):
+                for name, reason in examples.skipped.items():
+                    raise UserError(f"cannot read the picture {name} ({reason}): use Model.label, which lists such.")
+                yield self.kind.adapt(examples.inputs)
+        else:
+            yield self.kind.read(inputs)
+
+
+def load_model(run: str | Path, device: str | None = None) -> Model:
+    """The model of a finished run, also of one that version 0.1 wrote."""
+    run = Path(run)
+    try:
+        facts = json.loads((run / DESCRIPTION).read_text())
+        tensors = safetensors.torch.load_file(run / WEIGHTS)
+        if facts.get("format", 1) > FORMAT:
+            raise UserError(f"the model in {run} was written by a newer version of fewlabel: upgrade fewlabel.")
+        kind = kind_from({"kind": "images"} | facts)  # format 1 had images only
+        network = make_classifier(
+            facts["network"], kind.shape, len(facts["classes"]), projector=facts["projector"], seed=0
+        )
+        network.load_state_dict(tensors)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UserError(f"{run} holds no trained model: give the directory of a finished run.") from error
+    except (json.JSONDecodeError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+        raise UserError(f"the model in {run} is damaged: train it again.") from error
+    network = network.to(choose_device(device)).eval()
+    return Model(network, kind, tuple(facts["classes"]), facts["network"], facts["method"])

@@ -1,0 +1,57 @@
+"""Predictions: class probabilities of examples by name, and predictions.csv."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from .files import write_csv
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model predicts for some examples."""
+
+    names: Sequence[str]
+    probabilities: Tensor  # (N, classes)
+    classes: tuple[str, ...]
+    skipped: dict[str, str] = field(default_factory=dict)  # unreadable file -> reason
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def confidence(self) -> Tensor:
+        """The probability of the predicted class."""
+        return self.probabilities.amax(1)
+
+    @property
+    def labels(self) -> list[str]:
+        return [self.classes[k] for k in self.probabilities.argmax(1).tolist()]
+
+    def at(self, positions: Sequence[int]) -> "Predictions":
+        """Those at some positions, without the skipped files."""
+        return Predictions([self.names[i] for i in positions], self.probabilities[list(positions)], self.classes)
+
+    def split(self, min_confidence: float) -> tuple["Predictions", "Predictions"]:
+        """The confident ones in their order, and the others, least confident first."""
+        unsure = [i for i in self.confidence.argsort().tolist() if self.confidence[i] < min_confidence]
+        sure = self.at(sorted(set(range(len(self))) - set(unsure)))
+        return Predictions(sure.names, sure.probabilities, self.classes, self.skipped), self.at(unsure)
+
+    def write(self, path: Path) -> None:
+        """file, label, confidence and one column per class; a picture that could not be read has empty ones."""
+        rows: list[list[str]] = [
+            [name, label, f"{confidence:.4f}", *(f"{p:.4f}" for p in row)]
+            for name, label, confidence, row in zip(
+                self.names, self.labels, self.confidence.tolist(), self.probabilities.tolist(), strict=True
+            )
+        ]
+        rows += [[name] + [""] * (2 + len(self.classes)) for name in self.skipped]
+        write_csv(path, ("file", "label", "confidence", *self.classes), rows)
+
+
+def no_predictions(classes: tuple[str, ...]) -> Predictions:
+    return Predictions([], torch.empty(0, len(classes)), classes)

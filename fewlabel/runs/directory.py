@@ -1,0 +1,178 @@
+"""The run directory: what a run writes, who may write into it, and how it is found again."""
+
+import contextlib
+import csv
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from filelock import FileLock, Timeout
+
+from ..errors import UserError
+from ..files import cannot_write, make_folder, write_csv, write_json
+from ..model import DESCRIPTION, WEIGHTS
+from ..training import Recipe
+from .checkpoint import LAST, NEW, PREVIOUS
+
+FORMAT = 2  # of recipe.json; 1 is that of version 0.1
+LOCK = ".lock"  # it stays when a run has ended: whether it is held is what counts
+FLOOR = "floor"  # folder of the stage that trains on the labels alone
+RECIPE, LABELS, METRICS = "recipe.json", "labels.csv", "metrics.jsonl"
+PREDICTIONS, REPORT = "predictions.csv", "report.html"
+FILES = {RECIPE, LABELS, METRICS, LAST, PREVIOUS, NEW, WEIGHTS, DESCRIPTION, PREDICTIONS, REPORT, FLOOR, LOCK}
+
+
+class RunDirectory:
+    """A directory that remembers a run. To train in it, open it in a `with` block: then nobody else can."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._lock: FileLock | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    # ---- what is there
+
+    def facts(self) -> dict[str, Any] | None:
+        """What recipe.json says, or None where there is no run."""
+        if not (self / RECIPE).exists():
+            return None
+        try:
+            facts = json.loads((self / RECIPE).read_text())
+            if not {"recipe", "data", "steps"} <= facts.keys():
+                raise ValueError
+        except (ValueError, AttributeError, OSError) as error:
+            raise UserError(f"{self / RECIPE} is not that of a run: choose another --out.") from error
+        return facts
+
+    def facts_to_continue(self) -> dict[str, Any]:
+        """What recipe.json says of a run that this version can resume or repeat."""
+        facts = self.facts()
+        if facts is None:
+            raise UserError(f"{self.path} holds no run: give the directory of one.")
+        if facts.get("format", 1) != FORMAT:
+            version = facts.get("versions", {}).get("fewlabel", "another version")
+            raise UserError(
+                f"{self.path} was written by fewlabel {version}, whose runs this version can use but not continue or "
+                "repeat: install that version for it, or train again with `fewlabel train`."
+            )
+        return facts
+
+    @property
+    def finished(self) -> bool:
+        """The report is written last."""
+        return (self / REPORT).exists()
+
+    def refuse_occupied(self, *, resume: bool, overwrite: bool) -> None:
+        """Before any work is done: may a run be written here?"""
+        if resume and overwrite:
+            raise UserError("give --resume or --overwrite, not both.")
+        facts = self.facts()
+        if facts and not resume and not overwrite:
+            raise UserError(
+                f"{self.path} already holds a run: continue it with --resume or replace it with --overwrite."
+            )
+        if facts and resume:
+            self.facts_to_continue()
+        if not facts and self.path.is_dir():
+            there = list(self.path.iterdir())
+            begun = (self / LOCK).exists()  # by a run that was killed before it had written its recipe
+            if any(not is_ours(entry) for entry in there) or (there and not begun):
+                raise UserError(f"{self.path} is not empty and holds no run: choose another --out.")
+
+    # ---- opening it to train
+
+    def lock(self) -> None:
+        """Keep others out until the `with` block is left, or the process ends, however it ends."""
+        make_folder(self.path)
+        if self._lock is not None:
+            return
+        lock = FileLock(self / LOCK, blocking=False)
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise UserError(
+                f"another process is training in {self.path}: wait for it, or choose another --out."
+            ) from error
+        except PermissionError as error:
+            raise cannot_write(self.path, error) from error
+        except (OSError, NotImplementedError):
+            return  # a disk without locks
+        self._lock = lock
+
+    def clear(self) -> None:
+        """Remove what an earlier run wrote, and nothing else."""
+        try:
+            for entry in sorted(self.path.iterdir(), key=lambda entry: entry.name == RECIPE):  # recipe.json last
+                if is_ours(entry) and entry.name != LOCK:
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+
+    # ---- what a run is made of; labels.csv is written before recipe.json, which makes a directory a run
+
+    def write_start(self, facts: dict[str, Any], names: Sequence[str], labels: Sequence[str]) -> None:
+        write_csv(self / LABELS, ("file", "label"), zip(names, labels, strict=True))
+        write_json(self / RECIPE, {"format": FORMAT, **facts})
+
+    def labelled_names(self) -> list[str]:
+        """The names of the labelled examples."""
+        try:
+            with open(self / LABELS, newline="", encoding="utf-8", errors="surrogateescape") as file:
+                return [row["file"] for row in csv.DictReader(file)]
+        except (OSError, KeyError, csv.Error) as error:
+            raise UserError(f"{self / LABELS} is missing or damaged: the run cannot be continued.") from error
+
+    def history(self, stage: str = "", until: float = float("inf")) -> list[dict[str, Any]]:
+        """The whole lines of metrics of a stage, up to a step."""
+        path, lines = self.path / stage / METRICS, []
+        with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):  # the last line may be cut off by a kill
+            for text in path.read_text(encoding="utf-8").splitlines():
+                line = json.loads(text)
+                if line["step"] <= until:
+                    lines.append(line)
+        return lines
+
+
+def is_ours(entry: Path) -> bool:
+    """Was this written by a run? Nothing else in its directory is ever touched."""
+    return entry.name in FILES or (entry.name.startswith(".") and entry.name.endswith(".partial"))
+
+
+def choose_directory(recipe: Recipe, *, resume: bool, overwrite: bool) -> Path:
+    """The directory that `out` names, or runs/DATA-METHOD-SEED with a running number where that run is finished.
+
+    To resume, the newest one that is not finished; to overwrite, the newest one.
+    """
+    if recipe.out:
+        return recipe.directory
+    there = list(numbered_directories(recipe.directory))
+    newest = there[-1] if there else None
+    if resume:
+        unfinished = [path for path in there if not RunDirectory(path).finished]
+        newest = unfinished[-1] if unfinished else newest
+    if newest is None:
+        return recipe.directory
+    if resume or overwrite or not RunDirectory(newest).finished:
+        return newest
+    return recipe.directory.with_name(f"{recipe.directory.name}-{len(there) + 1}")
+
+
+def numbered_directories(first: Path) -> Iterator[Path]:
+    """runs/x, runs/x-2, runs/x-3, ... as far as they exist."""
+    number, path = 1, first
+    while path.exists():
+        yield path
+        number += 1
+        path = first.with_name(f"{first.name}-{number}")

@@ -1,0 +1,164 @@
+"""report.html: one self-contained page with pictures that tells how a run went."""
+
+import base64
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from torch import Tensor
+
+from ..data import Dataset, Examples
+from ..evaluate import confusion
+from ..files import write_atomically
+from ..predictions import Predictions
+from ..training import Plan
+from ..training.alarms import advice
+from .charts import confusion_matrix, learning_curves, pseudo_labels
+
+PICTURES = 24  # in each gallery
+LABELLED = 100  # pictures, at most
+LATE = 20  # evaluations
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What a report is made of."""
+
+    plan: Plan
+    dataset: Dataset
+    history: list[dict[str, Any]]
+    floor: list[dict[str, Any]]  # history of training on the labels alone; empty where there was none
+    test_predictions: Tensor | None  # classes
+    positions: Tensor  # of the unlabelled training examples that were predicted
+    predictions: Predictions
+
+
+class Shown(NamedTuple):
+    """An example in a gallery."""
+
+    name: str
+    shown: bytes | str
+    caption: str
+
+
+def write_report(path: Path, found: Findings) -> None:
+    environment = Environment(loader=PackageLoader("fewlabel"), autoescape=True, undefined=StrictUndefined)
+    environment.filters["data_address"] = data_address
+    page = environment.get_template("report.html.jinja").render(contents(found))
+    write_atomically(path, page.encode("utf-8", "surrogateescape"))
+
+
+def contents(found: Findings) -> dict[str, Any]:
+    """Everything that the template shows."""
+    plan, dataset, train = found.plan, found.dataset, found.dataset.train
+    by_class = plan.labelled[train.labels[plan.labelled].argsort(stable=True)][:LABELLED].tolist()
+    most, least = certainty(found)
+    test = dataset.test
+    return {
+        "title": f"{plan.recipe.method} on {dataset.name}",
+        "noun": train.kind.noun,
+        "numbers": headline(found),
+        "result": result(found.history, test.known if test else 0),
+        "alarms": alarm_boxes(plan, found.history),
+        "curves": learning_curves(found.history, found.floor),
+        "pseudo_labels": pseudo_labels(found.history, train.classes),
+        "confusion": None
+        if test is None or found.test_predictions is None
+        else confusion_matrix(
+            confusion(found.test_predictions, test.labels, len(train.classes)).numpy(), train.classes
+        ),
+        "labelled": [shown(train, i, train.classes[train.labels[i]]) for i in by_class],
+        "labelled_count": len(plan.labelled),
+        "most_certain": most,
+        "least_certain": least,
+        "predicted_count": f"{len(found.positions):,}",
+        "skipped": train.skipped | (test.skipped if test else {}),
+        "settings": settings(plan),
+    }
+
+
+def headline(found: Findings) -> list[tuple[str, str]]:
+    """The numbers on top of the page."""
+    noun, last = found.dataset.train.kind.noun, found.history[-1]
+    numbers = []
+    if "accuracy" in last:
+        numbers.append(("test accuracy", f"{last['accuracy']:.1%}"))
+        if found.floor:
+            numbers.append(("with the labels alone", f"{found.floor[-1]['accuracy']:.1%}"))
+    return [
+        *numbers,
+        (f"labelled {noun}", f"{len(found.plan.labelled)}"),
+        (f"training {noun}", f"{len(found.dataset.train):,}"),
+        (f"minutes for {found.plan.steps:,} steps", f"{last['seconds'] / 60:.1f}"),
+    ]
+
+
+def result(history: Sequence[dict[str, Any]], count: int) -> dict[str, Any] | None:
+    """The accuracy and what to compare it with; None without a test set."""
+    evaluated = [line["accuracy"] for line in history if "accuracy" in line]
+    if not evaluated:
+        return None
+    late = evaluated[-LATE:]
+    return {
+        "accuracy": f"{evaluated[-1]:.2%}",
+        "count": count,
+        "late": len(late),
+        "median": f"{statistics.median(late):.2%}",
+        "best": f"{max(evaluated):.2%}",
+        "raw": f"{history[-1]['raw_accuracy']:.2%}",
+    }
+
+
+def alarm_boxes(plan: Plan, history: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The alarms that are still on at the end, with advice, and those that passed."""
+    since: dict[str, int] = {}  # the last unbroken stretch of each alarm, and what was seen
+    until: dict[str, int] = {}
+    seen: dict[str, str] = {}
+    before: dict[str, str] = {}
+    for line in history:
+        now = line.get("alarms", {})
+        for alarm, text in now.items():
+            since[alarm] = since[alarm] if alarm in before else line["step"]
+            until[alarm], seen[alarm] = line["step"], text
+        before = now
+    boxes: dict[str, list[dict[str, Any]]] = {"now": [], "passed": []}
+    for alarm, text in seen.items():
+        boxes["now" if alarm in before else "passed"].append(
+            {
+                "text": text[0].upper() + text[1:],
+                "since": f"{since[alarm]:,}",
+                "until": f"{until[alarm]:,}",
+                "advice": advice(alarm, plan.recipe, plan.learning_rate),
+            }
+        )
+    return boxes
+
+
+def certainty(found: Findings) -> tuple[list[Shown], list[Shown]]:
+    """The unlabelled training examples with the highest and with the lowest confidence."""
+    confidence, labels = found.predictions.confidence, found.predictions.labels
+    order = confidence.argsort(descending=True, stable=True)
+
+    def gallery(rows: list[int]) -> list[Shown]:
+        train = found.dataset.train
+        return [shown(train, int(found.positions[r]), f"{labels[r]} {confidence[r]:.0%}") for r in rows]
+
+    return gallery(order[:PICTURES].tolist()), gallery(order.flip(0)[:PICTURES].tolist())
+
+
+def shown(examples: Examples, position: int, caption: str) -> Shown:
+    return Shown(examples.names[position], examples.kind.show(examples.inputs[position]), caption)
+
+
+def settings(plan: Plan) -> list[tuple[str, str]]:
+    values = plan.to_dict()
+    facts = values.pop("recipe") | values
+    facts["without"] = ", ".join(facts["without"])
+    return [(name.replace("_", "-"), str(value)) for name, value in facts.items() if value not in (None, {}, "")]
+
+
+def data_address(png: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"

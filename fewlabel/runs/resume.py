@@ -1,0 +1,138 @@
+"""Resuming: what a run directory says about a run, and the plan of a run that is started, continued or repeated."""
+
+import platform
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import __version__
+from ..data import Dataset, load
+from ..data.fingerprint import data_fingerprint
+from ..errors import UserError
+from ..ranks import Ranks, launch
+from ..terminal import Terminal
+from ..training import Plan, Recipe, make_plan
+from ..training.length import for_images, for_minutes
+from .directory import RunDirectory
+from .stages import stages_of
+
+SURROUNDINGS = ("device", "threads", "processes", "versions")  # what the bits of a run may depend on
+
+
+def load_data(recipe: Recipe) -> Dataset:
+    return load(
+        recipe.data, recipe.root, labels=recipe.labels, test=recipe.test, size=recipe.size, download=recipe.download
+    )
+
+
+def open_run(
+    directory: RunDirectory,
+    recipe: Recipe,
+    dataset: Dataset,
+    ranks: Ranks,
+    terminal: Terminal,
+    *,
+    resume: bool,
+    overwrite: bool,
+) -> Plan:
+    """The plan of a new run, which is written to the directory, or that of the run which is continued there."""
+
+    def prepare() -> tuple[Plan, dict[str, Any] | None, str]:
+        plan = make_plan(recipe, dataset)
+        ranks.check(plan.device, recipe.batch, recipe.share_norms)
+        data = data_fingerprint(dataset)
+        directory.lock()
+        directory.refuse_occupied(resume=resume, overwrite=overwrite)  # by a run that has come in the meantime
+        if resume and directory.facts():
+            return plan, facts_to_resume(directory, plan, data), data
+        directory.clear()
+        return plan, None, data
+
+    plan, saved, data = ranks.first_says(prepare)
+    plan = replace(plan, device=ranks.own(plan.device))
+    if saved:
+        plan = resumed(plan, saved, ranks.first_says(directory.labelled_names), dataset)
+        if any(saved[name] != value for name, value in surroundings(plan, ranks).items()):
+            terminal.say("Note: device, threads, processes or versions differ from before; the bits may differ too.")
+        return plan
+    if resume:
+        terminal.say(f"There is no run in {directory.path} yet: a new one is started.")
+    if recipe.minutes is not None:
+        plan = for_minutes(recipe.minutes, [stage.plan for stage in stages_of(plan, dataset)], dataset, ranks)
+    if recipe.images is not None:
+        plan = for_images(recipe.images, plan, dataset, ranks)
+    ranks.first_says(lambda: write_start(directory, plan, dataset, data, ranks))
+    return plan
+
+
+def facts_to_resume(directory: RunDirectory, plan: Plan, data: str) -> dict[str, Any]:
+    """What recipe.json says, if it is of the same recipe and the same data."""
+    facts = directory.facts_to_continue()
+    if changed := plan.recipe.differences(facts["recipe"]):
+        raise UserError(
+            f"{directory.path} was started with another {', '.join(changed)}: "
+            "resume with the same settings, or choose another --out."
+        )
+    if facts["data"] != data:
+        raise UserError(f"the data have changed since {directory.path} was started: choose another --out.")
+    return facts
+
+
+def resumed(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Dataset) -> Plan:
+    """What was decided then, on today's device."""
+    return replace(
+        Plan.from_dict(saved, positions_of(names, dataset)),
+        recipe=plan.recipe,
+        device=plan.device,
+    )
+
+
+def positions_of(names: list[str], dataset: Dataset) -> Tensor:
+    positions = {name: i for i, name in enumerate(dataset.train.names)}
+    if strange := [name for name in names if name not in positions]:
+        raise UserError(
+            f"labels.csv of the run names {strange[0]}, which is no training example: it has been changed."
+        )
+    return torch.tensor([positions[name] for name in names])
+
+
+def surroundings(plan: Plan, ranks: Ranks) -> dict[str, Any]:
+    versions = {"fewlabel": __version__, "torch": torch.__version__, "python": platform.python_version()}
+    values = (plan.device.type, torch.get_num_threads(), ranks.count, versions)
+    return dict(zip(SURROUNDINGS, values, strict=True))
+
+
+def write_start(directory: RunDirectory, plan: Plan, dataset: Dataset, data: str, ranks: Ranks) -> None:
+    """labels.csv and recipe.json."""
+    train = dataset.train
+    names = [train.names[i] for i in plan.labelled]
+    labels = [train.classes[label] for label in train.labels[plan.labelled]]
+    facts = {**plan.to_dict(), "data": data, **surroundings(plan, ranks), "launch": launch()}
+    directory.write_start(facts, names, labels)
+
+
+def started_by_us(directory: RunDirectory) -> bool:
+    """Was what lies there written by this very call of torchrun?"""
+    facts = directory.facts()
+    return facts is not None and launch() is not None and facts.get("launch") == launch()
+
+
+def saved_run(directory: RunDirectory, root: str | None = None) -> tuple[Plan, Dataset]:
+    """The plan of a run, finished or not, and the data it was trained on, loaded again (from another `root`)."""
+    facts = directory.facts_to_continue()
+    recipe = replace(Recipe(**facts["recipe"]), download=False)
+    dataset = load_data(replace(recipe, root=root or recipe.root))
+    if data_fingerprint(dataset) != facts["data"]:
+        raise UserError(f"{recipe.data} does not hold the data that {directory.path} was trained on.")
+    return Plan.from_dict(facts, positions_of(directory.labelled_names(), dataset)), dataset
+
+
+def repeated(directory: RunDirectory, **changes: Any) -> tuple[Recipe, Dataset]:
+    """The recipe of a run with every decision written into it, and the data it was trained on."""
+    plan, dataset = saved_run(directory, changes.get("root"))
+    recipe = replace(plan.as_recipe(), threads=directory.facts_to_continue()["threads"], download=False)
+    if "device" in changes:  # another one may want another precision
+        recipe = replace(recipe, precision=plan.recipe.precision)
+    return replace(recipe, **changes), dataset

@@ -1,0 +1,141 @@
+"""Stages: a run is a list of trainings, each in a folder of its own and resumable to the same bits."""
+
+import json
+import signal
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ..data import Dataset
+from ..errors import Interrupted
+from ..files import not_saved, write_atomically
+from ..networks import Classifier
+from ..ranks import Ranks
+from ..terminal import Terminal
+from ..training import Listener, Plan, StepResult, Trainer, fit
+from ..training.listeners import Alarms, Clock, DivergenceCheck, History, ProgressBar
+from .checkpoint import LAST, load_checkpoint, save_checkpoint
+from .directory import FLOOR, METRICS, RunDirectory
+
+LABELS_ALONE = "supervised"  # the method of the floor
+SAVE_SECONDS = 60  # a killed run loses at most about this much
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One training of a run."""
+
+    folder: str  # within the run directory; "" for the main stage
+    title: str
+    plan: Plan
+    start: dict[str, Tensor] | None = None  # weights to start from
+
+
+@dataclass(frozen=True)
+class StageResult:
+    network: Classifier  # averaged weights, ready to predict
+    test_predictions: Tensor | None  # the classes it predicts for the test examples
+    history: list[dict[str, Any]]
+
+    @property
+    def accuracy(self) -> float | None:
+        """Of the last evaluation; None without a test set."""
+        return self.history[-1].get("accuracy")
+
+
+def stages_of(plan: Plan, dataset: Dataset) -> list[Stage]:
+    """The main stage and, where it is wanted and can be evaluated, the floor: the labels alone."""
+    stages = [Stage("", plan.recipe.method, plan)]
+    if plan.recipe.floor and plan.recipe.method != LABELS_ALONE and dataset.test is not None:
+        recipe = replace(plan.recipe, method=LABELS_ALONE, settings={})
+        stages.append(Stage(FLOOR, "labels only", replace(plan, recipe=recipe)))
+    return stages
+
+
+def run_stage(stage: Stage, dataset: Dataset, run: RunDirectory, terminal: Terminal, ranks: Ranks) -> StageResult:
+    """Train to the last step, from wherever the stage's checkpoint is."""
+    folder = run.path / stage.folder
+    trainer = Trainer(stage.plan, dataset, start=stage.start, ranks=ranks)
+    checkpoint = ranks.first_says(lambda: load_checkpoint(folder))
+    if checkpoint is not None:
+        trainer.load_state(checkpoint)
+    clock, history = Clock(), MetricsFile(folder / METRICS, run.history(stage.folder, until=trainer.done))
+    listeners: list[Listener] = [DivergenceCheck()]
+    if ranks.first:
+        folder.mkdir(exist_ok=True)
+        if 0 < trainer.done < stage.plan.steps:
+            terminal.say(f"{stage.title}: continuing after step {trainer.done}.")
+        elif trainer.done == 0 and (folder / LAST).exists():
+            terminal.say(f"{stage.title}: no valid checkpoint in {folder}, starting over.")
+        listeners += [clock, Alarms(history, terminal.say), history, ProgressBar(stage.title, terminal)]
+    fit(trainer, [*listeners, Checkpoints(folder, clock, ranks)])
+    network, predicted = trainer.result()
+    return StageResult(network, predicted, ranks.first_says(lambda: history.lines))
+
+
+class MetricsFile(History):
+    """Writes each line of metrics to a file as it comes."""
+
+    def __init__(self, path: Path, earlier: list[dict[str, Any]]) -> None:
+        self._path, self.lines = path, earlier
+
+    def begin(self, trainer: Trainer) -> None:
+        """Lines after the checkpoint are of a killed run and go."""
+        write_atomically(self._path, "".join(json.dumps(line) + "\n" for line in self.lines).encode())
+
+    def after_step(self, trainer: Trainer, step: int, result: StepResult, line: dict[str, Any] | None) -> None:
+        super().after_step(trainer, step, result, line)
+        if line is not None:
+            try:
+                with open(self._path, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(line, allow_nan=False) + "\n")
+            except OSError as error:
+                raise not_saved(self._path, error) from error
+
+
+class Checkpoints(Listener):
+    """Saves at every evaluation, once a minute, and on Ctrl-C, which then ends the training. The last listener.
+
+    The first Ctrl-C only sets a flag, so that the step at hand is finished and saved. Of several processes each may get
+    any number of signals, also SIGTERM, by which torchrun asks them to end.
+    """
+
+    def __init__(self, folder: Path, clock: Clock, ranks: Ranks) -> None:
+        self._folder, self._clock, self._ranks = folder, clock, ranks
+        self._pressed = threading.Event()
+        self._handlers: dict[int, Any] = {}
+
+    def begin(self, trainer: Trainer) -> None:
+        self._saved_at = time.monotonic()
+        if threading.current_thread() is not threading.main_thread():
+            return
+        numbers = (signal.SIGINT,) if self._ranks.count == 1 else (signal.SIGINT, signal.SIGTERM)
+        for number in numbers:
+            self._handlers[number] = signal.signal(number, self._press)
+
+    def _press(self, signum: int, frame: Any) -> None:
+        self._pressed.set()
+        if self._ranks.count == 1:
+            signal.signal(signum, self._handlers[signum])
+
+    def after_step(self, trainer: Trainer, step: int, result: StepResult, line: dict[str, Any] | None) -> None:
+        late = time.monotonic() - self._saved_at > SAVE_SECONDS
+        evaluated = line is not None and ("accuracy" in line or "evaluated" in line)
+        stopping, save = self._ranks.any(self._pressed.is_set(), late or evaluated)
+        if stopping or save:
+            trainer.check_finite(step, line)
+            if self._ranks.first:
+                save_checkpoint(self._folder, trainer.state(step, self._clock.seconds))
+            self._saved_at = time.monotonic()
+        if step == trainer.plan.steps:  # pressed while the last checkpoint was written
+            (stopping,) = self._ranks.any(self._pressed.is_set())
+        if stopping:
+            raise Interrupted(f"stopped after step {step} of {trainer.plan.steps}; everything is saved.")
+
+    def end(self) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)

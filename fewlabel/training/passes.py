@@ -1,0 +1,77 @@
+"""Forward passes: which inputs go through the network together, in which precision, on which process."""
+
+from collections.abc import Callable, Collection
+
+import torch
+from torch import Tensor
+
+from ..methods import Outputs
+from ..networks import Classifier, Output, norms_untouched
+from ..ranks import Ranks
+
+Network = Callable[[Tensor], Output]
+
+
+class ForwardPasses:
+    """The forward passes of one step through the network and its average (EMA); counts images and passes."""
+
+    def __init__(self, network: Classifier, teacher: Classifier, precision: torch.dtype, ranks: Ranks) -> None:
+        self._network, self._teacher, self._precision, self._ranks = network, teacher, precision, ranks
+        self.images = self.passes = 0
+
+    @property
+    def exact(self) -> bool:
+        """Does the network compute in float32?"""
+        return self._precision == torch.float32
+
+    def autocast(self, enabled: bool = True) -> torch.autocast:
+        return torch.autocast(self._network.mean.device.type, self._precision, enabled=enabled and not self.exact)
+
+    def forward_all(self, inputs: dict[str, Tensor], apart: Collection[str] = ()) -> Outputs:
+        """One pass over all inputs together, and one over those named `apart`.
+
+        The very same tensor under two names is computed once, together with the others if one of its names is not
+        among those apart.
+        """
+        joint = {id(images): images for name, images in inputs.items() if name not in apart}
+        alone = {id(images): images for name, images in inputs.items() if id(images) not in joint}
+        with self.autocast():
+            outputs = concatenated(lambda images: self._divided(self._network, images), joint)
+        outputs |= concatenated(self.apart, alone)
+        return {name: outputs[id(images)] for name, images in inputs.items()}
+
+    def apart(self, images: Tensor, exact: bool = False) -> Output:
+        """A pass whose batch norms use the statistics of these images and leave the running ones untouched.
+
+        In the precision of the run or, `exact`, in float32.
+        """
+        with norms_untouched(self._network), self.autocast(enabled=not exact):
+            return self._divided(self._network, images)
+
+    @torch.no_grad()
+    def teacher(self, images: Tensor) -> Output:
+        """The averaged weights, without gradient; batch statistics here too, as running ones are of the raw weights."""
+        with norms_untouched(self._teacher), self.autocast():
+            return self._divided(self._teacher, images)
+
+    def _divided(self, network: Network, images: Tensor) -> Output:
+        """The network on these images; several processes take a part of them each, and gather the outputs."""
+        self.images += len(images)
+        self.passes += 1
+        if self._ranks.count == 1:
+            return network(images)
+        output = network(self._ranks.part(images))
+        there = [column for column in output if column is not None]
+        whole = self._ranks.gather(torch.cat(there, 1), len(images))  # in one message
+        columns = iter(whole.split([column.shape[1] for column in there], 1))
+        return Output(*(None if column is None else next(columns) for column in output))  # type: ignore[arg-type]
+
+
+def concatenated(network: Network, batches: dict[int, Tensor]) -> dict[int, Output]:
+    """The outputs of a network for several batches, computed as one batch."""
+    if not batches:
+        return {}
+    sizes = [len(images) for images in batches.values()]
+    output = network(torch.cat(list(batches.values())))
+    columns = [[None] * len(sizes) if column is None else column.split(sizes) for column in output]
+    return {key: Output(*parts) for key, *parts in zip(batches, *columns, strict=True)}

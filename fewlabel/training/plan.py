@@ -1,0 +1,141 @@
+"""Plan: a recipe with everything that it left open decided."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..data import UNLABELLED, Dataset, few_label_split
+from ..errors import UserError
+from ..methods import check_kind, full_settings
+from ..networks import make_encoder
+from .recipe import FLIP, Recipe
+
+STEPS, EVALUATIONS = 2000, 20
+# Which reached an accuracy on MNIST soonest in short runs; the paper's 0.03 is for 300,000 steps.
+DEFAULT_RATES = {"cnn": 0.2}  # others 0.06
+# How fields that JSON does not know are written and read.
+WRITE: dict[str, Callable[[Any], Any]] = {
+    "without": sorted,
+    "device": lambda device: device.type,
+    "precision": lambda precision: str(precision).removeprefix("torch."),
+}
+READ: dict[str, Callable[[Any], Any]] = {
+    "without": frozenset,
+    "device": torch.device,
+    "precision": lambda name: getattr(torch, name),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A recipe with everything that it left open decided."""
+
+    recipe: Recipe  # with every setting of its method
+    labelled: Tensor  # positions of the labelled examples
+    steps: int
+    evaluations: int
+    network: str
+    without: frozenset[str]  # augmentations that no view uses
+    learning_rate: float
+    device: torch.device
+    precision: torch.dtype
+
+    def to_dict(self) -> dict[str, Any]:
+        """For recipe.json. The labelled examples are in labels.csv, by their names."""
+        return {"recipe": self.recipe.to_dict()} | {
+            name: WRITE.get(name, same)(getattr(self, name)) for name in decided_fields()
+        }
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any], labelled: Tensor) -> "Plan":
+        decided = {name: READ.get(name, same)(saved[name]) for name in decided_fields()}
+        return cls(Recipe(**saved["recipe"]), labelled, **decided)
+
+    def as_recipe(self) -> Recipe:
+        """The recipe with every decision written into it, so that another machine decides nothing else."""
+        disabled = ",".join(sorted(self.without - {FLIP}))
+        decided = self.to_dict()
+        del decided["recipe"]
+        decided |= {"flip": FLIP not in self.without, "without": disabled, "minutes": None, "images": None}
+        return replace(self.recipe, **decided)
+
+
+def decided_fields() -> list[str]:
+    return [field.name for field in fields(Plan) if field.name not in ("recipe", "labelled")]
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def make_plan(recipe: Recipe, dataset: Dataset) -> Plan:
+    """Decide what the recipe left open, and refuse what cannot work."""
+    if dataset.test is not None and not dataset.test.known:
+        raise UserError(f"the test examples of {dataset.name} have no labels: accuracy cannot be measured on them.")
+    kind = dataset.train.kind
+    check_kind(recipe.method, kind.name)
+    device = choose_device(recipe.device)
+    network = recipe.network or kind.default_network(device)
+    with torch.device("meta"):  # does it exist? without spending memory on it
+        make_encoder(network, kind.shape)
+    flip = dataset.flip if recipe.flip is None else recipe.flip
+    return Plan(
+        recipe=replace(recipe, settings=full_settings(recipe.method, recipe.settings, kind.name)),
+        labelled=choose_labelled(recipe, dataset),
+        steps=recipe.steps or STEPS,
+        evaluations=recipe.evaluations or default_evaluations(recipe, dataset),
+        network=network,
+        without=frozenset(recipe.disabled) | frozenset(() if flip else (FLIP,)),
+        learning_rate=recipe.learning_rate or DEFAULT_RATES.get(network, 0.06),
+        device=device,
+        precision=getattr(torch, recipe.precision or ("bfloat16" if device.type == "cuda" else "float32")),
+    )
+
+
+def choose_labelled(recipe: Recipe, dataset: Dataset) -> Tensor:
+    """Positions of the examples whose label may be used: all known ones, or so many per class."""
+    train, per_class = dataset.train, recipe.labels_per_class
+    if not train.known:
+        raise UserError(
+            f"{dataset.name} has no labelled {train.kind.noun}: give some with --labels, or in one subfolder per class."
+        )
+    if len(train.classes) < 2:
+        raise UserError(
+            f"all labels of {dataset.name} are '{train.classes[0]}': a classifier needs at least two classes."
+        )
+    for name, count in zip(train.classes, train.class_counts, strict=True):
+        if count == 0:
+            raise UserError(
+                f"class '{name}' of {dataset.name} has no labelled {train.kind.noun}: label one, or remove the class."
+            )
+        if per_class is not None and count < per_class:
+            raise UserError(
+                f"class '{name}' of {dataset.name} has {count} labelled {train.kind.noun}, "
+                f"fewer than --labels-per-class {per_class}."
+            )
+    if per_class is None:
+        return (train.labels != UNLABELLED).nonzero().flatten()
+    return torch.from_numpy(few_label_split(train.labels, per_class, recipe.seed))
+
+
+def choose_device(name: str | None) -> torch.device:
+    """The device of that name, or the best available."""
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"device '{name}' cannot be used here: choose cpu, or leave --device out.") from error
+    return device
+
+
+def default_evaluations(recipe: Recipe, dataset: Dataset) -> int:
+    """20, or so few that evaluating takes about a sixth of the time at most."""
+    if dataset.test is None:
+        return EVALUATIONS
+    seen = (recipe.steps or STEPS) * recipe.batch * (1 + 2 * recipe.mu)
+    return max(1, min(EVALUATIONS, seen // (4 * len(dataset.test))))

@@ -1,0 +1,150 @@
+"""Recipe: every setting of a run that does not belong to a method."""
+
+import dataclasses
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from ..augment import CHANGES
+from ..data import NAMED
+from ..errors import UserError, unknown
+from ..methods import make_method
+from ..settings import Setting, parameters_of
+
+DATA, TRAINING, OUTPUT, ADVANCED = GROUPS = ("Data", "Training", "Output and device", "Advanced")
+# Where and with what a run happens and what it leaves behind, not what it computes.
+PLACES = ("out", "root", "download", "device", "threads", "predictions")
+FLIP = "horizontal-flip"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that a run depends on, apart from the code and the data themselves."""
+
+    data: Annotated[
+        str,
+        Setting(
+            "folder of pictures, .npz file, or digits, mnist, fashion-mnist, svhn, cifar10, cifar100",
+            group=DATA,
+        ),
+    ] = "digits"
+    labels: Annotated[
+        str | None, Setting("CSV file with the header file,label that labels pictures of the folder", group=DATA)
+    ] = None
+    labels_per_class: Annotated[
+        int | None, Setting("keep this many labels per class and hide the others", least=1, group=DATA)
+    ] = None
+    test: Annotated[str | None, Setting("held-out test folder, one subfolder per class", group=DATA)] = None
+    root: Annotated[str | None, Setting("folder with the official files of a named data set", group=DATA)] = None
+    download: Annotated[bool, Setting("download those files into --root", group=DATA)] = False
+    size: Annotated[
+        int | None, Setting("resize pictures of a folder to this side; default 32 for small ones, else 64", group=DATA)
+    ] = None
+    flip: Annotated[
+        bool | None,
+        Setting("mirror images at random; default yes, but no for digits and for grey arrays", group=DATA),
+    ] = None
+    without: Annotated[
+        str, Setting("augmentations to disable, such as rotate,hue; `fewlabel drift` finds harmful ones", group=DATA)
+    ] = ""
+
+    method: Annotated[str, Setting("see `fewlabel methods`; +icl may follow any method", group=TRAINING)] = "icl-ssl"
+    settings: dict[str, Any] = field(default_factory=dict)  # of the method's parts, such as {"icl.temperature": 0.5}
+    network: Annotated[
+        str | None, Setting("cnn, mlp or wrn-DEPTH-WIDTH; default by device and image size", group=TRAINING)
+    ] = None
+    batch: Annotated[int, Setting("labelled examples per step", least=2, group=TRAINING)] = 32
+    mu: Annotated[int, Setting("unlabelled examples per step, as a multiple of the batch", least=1, group=TRAINING)] = 2
+    steps: Annotated[int | None, Setting("number of training steps; default 2000", least=1, group=TRAINING)] = None
+    minutes: Annotated[
+        float | None, Setting("train for about this long: steps are timed first", above=0, group=TRAINING)
+    ] = None
+    learning_rate: Annotated[
+        float | None,
+        Setting(
+            "of SGD with cosine decay; default 0.2 for cnn, 0.06 for other networks; the paper: 0.03",
+            above=0,
+            group=TRAINING,
+        ),
+    ] = None
+    floor: Annotated[
+        bool, Setting("also train on the labels alone, to show what the unlabelled examples add", group=TRAINING)
+    ] = True
+    seed: Annotated[int, Setting("random seed of split, weights, batches and views", least=0, group=TRAINING)] = 0
+
+    out: Annotated[str | None, Setting("run directory; default runs/DATA-METHOD-SEED", group=OUTPUT)] = None
+    predictions: Annotated[
+        bool, Setting("predict all unlabelled training examples at the end: predictions.csv", group=OUTPUT)
+    ] = True
+    device: Annotated[str | None, Setting("cpu, cuda or mps; default the best available", group=OUTPUT)] = None
+    threads: Annotated[
+        int | None, Setting("CPU threads; default all cores, or OMP_NUM_THREADS", least=1, group=OUTPUT)
+    ] = None
+
+    images: Annotated[
+        int | None,
+        Setting("training length as images through the network, all passes counted", least=1, group=ADVANCED),
+    ] = None
+    horizon: Annotated[
+        int | None, Setting("steps of the cosine schedule; default the length of the run", least=1, group=ADVANCED)
+    ] = None
+    weight_decay: Annotated[float, Setting("except on biases and norms", least=0, group=ADVANCED)] = 5e-4
+    ema: Annotated[
+        float, Setting("decay of the averaged weights, which are evaluated and saved", least=0, below=1, group=ADVANCED)
+    ] = 0.999
+    evaluations: Annotated[
+        int | None,
+        Setting("number of evaluations on the test set; default 20, fewer in short runs", least=1, group=ADVANCED),
+    ] = None
+    precision: Annotated[
+        Literal["float32", "bfloat16", "float16"] | None,
+        Setting("default bfloat16 on cuda, else float32", group=ADVANCED),
+    ] = None
+    share_norms: Annotated[
+        bool,
+        Setting("with torchrun: batch-norm statistics over all processes; --no-share-norms is faster", group=ADVANCED),
+    ] = True
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def differences(self, saved: dict[str, Any]) -> list[str]:
+        """The settings, places aside, in which a saved recipe differs from this one."""
+        mine, usual = self.to_dict(), Recipe().to_dict()  # which holds for what was not there when it was saved
+        return sorted(name for name in mine if name not in PLACES and mine[name] != saved.get(name, usual[name]))
+
+    @property
+    def directory(self) -> Path:
+        """The run directory, by default named after data, method and seed."""
+        name = Path(self.data).resolve().name.removesuffix(".npz")
+        return Path(self.out) if self.out else Path("runs") / f"{name}-{self.method}-{self.seed}"
+
+    @property
+    def disabled(self) -> list[str]:
+        """The augmentations that `without` names."""
+        return [name.strip() for name in self.without.split(",") if name.strip()]
+
+
+def check_recipe(recipe: Recipe) -> Recipe:
+    """Refuse what cannot work with any data; returns the recipe in Python's own types and with full paths."""
+    values = {
+        name: parameter.check(name.replace("_", "-"), getattr(recipe, name))
+        for name, parameter in parameters_of(Recipe).items()
+    }
+    recipe = replace(recipe, **values)
+    if sum(length is not None for length in (recipe.steps, recipe.images, recipe.minutes)) > 1:
+        raise UserError("give only one of --steps, --images and --minutes.")
+    for name in recipe.disabled:
+        if name not in CHANGES:
+            raise unknown("augmentation", name, CHANGES)
+    if FLIP in recipe.disabled and recipe.flip:
+        raise UserError(f"--flip and --without {FLIP} contradict each other.")
+    make_method(recipe.method, **recipe.settings)
+    root = recipe.root or ("." if recipe.download else None)
+    paths = {"root": root} | {name: getattr(recipe, name) for name in ("data", "labels", "test")}
+    full: dict[str, Any] = {
+        name: str(Path(path).resolve())
+        for name, path in paths.items()
+        if path and path not in NAMED and Path(path).exists()
+    }
+    return replace(recipe, **full)

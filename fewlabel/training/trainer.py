@@ -1,0 +1,229 @@
+"""Trainer: the state of one training, and what happens in one step of it."""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..data import UNLABELLED, Dataset
+from ..data.batches import Batches
+from ..errors import UserError
+from ..evaluate import accuracy, predict_probabilities
+from ..methods import Method, Problem, Step, make_method
+from ..networks import Classifier, make_classifier, set_norm_momentum, share_norms, with_precise_norms
+from ..randomness import seeded
+from ..ranks import ALONE, Ranks
+from .ema import EMA
+from .meter import Meter, finite_line
+from .passes import ForwardPasses
+from .plan import Plan
+from .views import BatchViews
+
+Checkpoint = tuple[dict[str, Tensor], dict[str, Any]]  # tensors, and facts that JSON can hold
+
+
+class StepResult(NamedTuple):
+    """The result of one step."""
+
+    terms: dict[str, Tensor]  # of the loss
+    records: dict[str, Tensor]  # what the method reported about its pseudo-labels
+    truth: Tensor  # the hidden labels of the unlabelled batch, -1 where there is none
+    images: int  # that went through the network
+    passes: int
+
+
+class Trainer:
+    """A network, a method, their averages and an optimiser: `step` takes one step."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        dataset: Dataset,
+        *,
+        encoder: nn.Module | None = None,
+        start: dict[str, Tensor] | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        """With an `encoder` of the user's own, whose inputs are not normalised, or from weights to `start` from."""
+        self.plan, self.train, self.test, self.ranks = plan, dataset.train, dataset.test, ranks
+        self.hidden_labels = dataset.train.labels.to(plan.device, copy=True)  # for the report, never to learn from
+        self.hidden_labels[plan.labelled] = UNLABELLED
+        method = make_method(plan.recipe.method, **plan.recipe.settings)
+        self.batches = Batches(
+            dataset.train.labels,
+            plan.labelled,
+            plan.recipe.batch,
+            plan.recipe.mu,
+            plan.recipe.seed,
+            labelled_among_unlabelled=method.labelled_among_unlabelled,
+        )
+        network = make_network(plan, dataset, method, encoder)
+        build_method(method, plan, dataset, network)
+        if ranks.count > 1 and plan.recipe.share_norms:
+            share_norms(network, ranks)
+        if start is not None:
+            load_start(network, start)
+        # The method travels with the network, so whatever it owns is optimised, averaged and saved as well.
+        self.model = nn.ModuleDict({"network": network, "method": method}).to(plan.device)
+        self.network: Classifier = network
+        self.method: Method = method
+        self.ema = EMA(self.model, plan.recipe.ema)
+        self.teacher: Classifier = self.ema.module["network"]  # type: ignore[index]
+        self.optimiser = make_optimiser(self.model, plan)
+        self.scaler = torch.amp.GradScaler(plan.device.type, enabled=plan.precision == torch.float16)
+        self.meter = Meter(len(dataset.train.classes), plan.device)
+        self.done, self.seconds = 0, 0.0  # steps before this session, and how long they took
+        self._evaluated: tuple[Classifier, Tensor | None] | None = None
+
+    def step(self, index: int) -> StepResult:
+        """Views, forward, the method's loss, backward, one update; all processes take it together."""
+        with self.ranks.working():
+            return self._step(index)
+
+    def _step(self, index: int) -> StepResult:
+        plan, self._evaluated = self.plan, None
+        self.model.train()
+        set_norm_momentum(self.model, index, plan.steps)
+        progress = min(1.0, index / (plan.recipe.horizon or plan.steps))
+        for group in self.optimiser.param_groups:
+            group["lr"] = plan.learning_rate * math.cos(7 * math.pi * progress / 16)
+        passes = ForwardPasses(self.network, self.teacher, plan.precision, self.ranks)
+        views = BatchViews(index, plan, self.train, self.batches, self.network, self.ranks)
+        step = Step(index, plan.steps, plan.recipe.seed, views, passes)
+        outputs = passes.forward_all(self.method.inputs(step), self.method.apart)
+        terms = self.method.loss(step, outputs)  # outside of autocast, in float32
+        loss = torch.stack(list(terms.values())).sum()
+        self.optimiser.zero_grad()
+        self.scaler.scale(loss).backward()
+        self.ranks.average_gradients(self.model.parameters())
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        self.ema.update(index)
+        truth = self.hidden_labels[step.unlabelled_index]
+        self.meter.add(terms, step.records, truth)
+        return StepResult(terms, step.records, truth, passes.images, passes.passes)
+
+    # ---- evaluation
+
+    def evaluate(self) -> dict[str, Any]:
+        """Accuracy on the test examples of the averaged weights and, beside it, of the raw ones."""
+        if self.test is None:
+            return {"evaluated": True}
+        _, averaged = self.result()
+        raw = predict_probabilities(with_precise_norms(self.network, self.train.inputs), self.test.inputs).argmax(1)
+        assert averaged is not None
+        return {
+            "accuracy": accuracy(averaged, self.test.labels),
+            "raw_accuracy": accuracy(raw, self.test.labels),
+        }
+
+    def result(self) -> tuple[Classifier, Tensor | None]:
+        """The averaged network as it is used for predictions, and the classes it predicts for the test examples.
+
+        Kept until the next step, so that the test examples pass the network once.
+        """
+        if self._evaluated is None:
+            network = with_precise_norms(self.teacher, self.train.inputs)
+            predicted = None if self.test is None else predict_probabilities(network, self.test.inputs).argmax(1)
+            self._evaluated = network, predicted
+        return self._evaluated
+
+    def check_finite(self, step: int, line: dict[str, Any] | None = None) -> None:
+        """Raise an error where weights or losses have become NaN or infinite."""
+        finite = all(bool(p.isfinite().all()) for p in self.model.parameters()) and self.meter.finite()
+        if not finite or not (line is None or finite_line(line)):
+            raise UserError(
+                f"training diverged: the loss became NaN or infinite by step {step}; use a lower --learning-rate. "
+                "The last good checkpoint, if there is one, is kept."
+            )
+
+    # ---- checkpoints
+
+    def state(self, done: int, seconds: float) -> Checkpoint:
+        """Everything a resumed training needs, under flat names."""
+        momentum = {
+            str(i): self.optimiser.state[p]["momentum_buffer"]
+            for i, p in enumerate(self.model.parameters())
+            if self.optimiser.state[p].get("momentum_buffer") is not None
+        }
+        parts = {
+            "model": self.model.state_dict(),
+            "ema": self.ema.module.state_dict(),
+            "momentum": momentum,
+            "meter": self.meter.sums,
+        }
+        tensors = {f"{part}/{name}": tensor for part, content in parts.items() for name, tensor in content.items()}
+        facts = {"step": done, "seconds": seconds, "scaler": self.scaler.state_dict(), "meter": list(self.meter.sums)}
+        return tensors, facts
+
+    def load_state(self, checkpoint: Checkpoint) -> None:
+        """Continue from there."""
+        tensors, facts = checkpoint
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "ema": {}, "momentum": {}, "meter": {}}
+        for name, tensor in tensors.items():
+            part, _, rest = name.partition("/")
+            parts[part][rest] = tensor
+        self.model.load_state_dict(parts["model"])
+        self.ema.module.load_state_dict(parts["ema"])
+        parameters = list(self.model.parameters())
+        for i, buffer in parts["momentum"].items():
+            parameter = parameters[int(i)]
+            self.optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(buffer)
+        # In the order in which they were first added, on which the last bit of their sum depends.
+        self.meter.sums = {name: parts["meter"][name].to(self.plan.device) for name in facts["meter"]}
+        if facts["scaler"]:
+            self.scaler.load_state_dict(facts["scaler"])
+        self.done, self.seconds = facts["step"], facts["seconds"]
+
+
+# ---- the parts of a trainer
+
+
+def make_network(plan: Plan, dataset: Dataset, method: Method, encoder: nn.Module | None) -> Classifier:
+    kind = dataset.train.kind
+    mean, std = kind.statistics(dataset.train.inputs)
+    return make_classifier(
+        plan.network,
+        kind.shape,
+        len(dataset.train.classes),
+        projector=method.uses_embedding,
+        seed=plan.recipe.seed,
+        mean=mean,
+        std=std,
+        encoder=encoder,
+    )
+
+
+def build_method(method: Method, plan: Plan, dataset: Dataset, network: Classifier) -> None:
+    with seeded(plan.recipe.seed, "method"):
+        method.build(
+            Problem(
+                classes=len(dataset.train.classes),
+                features=network.features,
+                labelled=plan.labelled,
+                labels=dataset.train.labels[plan.labelled],
+                images=len(dataset.train),
+                batch=plan.recipe.batch,
+                mu=plan.recipe.mu,
+                steps=plan.steps,
+            )
+        )
+
+
+def load_start(network: Classifier, start: dict[str, Tensor]) -> None:
+    """Take over encoder and head, and what else is there; not every method has a projector."""
+    own = network.state_dict()
+    needed = {name for name in own | start if name.startswith(("encoder.", "head."))}
+    if any(name not in own or name not in start or own[name].shape != start[name].shape for name in needed):
+        raise UserError("the weights to start from are of another network, other classes or another kind of data.")
+    network.load_state_dict({k: v for k, v in start.items() if k in own and v.shape == own[k].shape}, strict=False)
+
+
+def make_optimiser(model: nn.Module, plan: Plan) -> torch.optim.SGD:
+    """SGD with Nesterov momentum; no weight decay on biases and norms, which are the one-dimensional parameters."""
+    groups = [
+        {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": plan.recipe.weight_decay},
+        {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.SGD(groups, lr=plan.learning_rate, momentum=0.9, nesterov=True, foreach=True)

@@ -1,0 +1,137 @@
+"""The run directory: who may write into it, what is removed from it, and where it lies by default."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fewlabel import Recipe, UserError, load
+from fewlabel.runs import RunDirectory
+from fewlabel.runs.directory import choose_directory
+from fewlabel.runs.resume import facts_to_resume
+from fewlabel.training import make_plan
+
+
+def write_run(path: Path, recipe: Recipe, finished: bool = False) -> None:
+    path.mkdir(parents=True)
+    facts = {"format": 2, "recipe": recipe.to_dict(), "data": "data", "steps": 1}
+    (path / "recipe.json").write_text(json.dumps(facts))
+    (path / "labels.csv").write_text("file,label\n")
+    if finished:
+        (path / "report.html").touch()
+
+
+def test_an_occupied_directory(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path / "run")
+    directory.refuse_occupied(resume=False, overwrite=False)
+    assert not directory.path.exists()
+    write_run(directory.path, Recipe())
+    with pytest.raises(UserError, match=r"already holds a run.*--resume.*--overwrite"):
+        directory.refuse_occupied(resume=False, overwrite=False)
+    with pytest.raises(UserError, match="not both"):
+        directory.refuse_occupied(resume=True, overwrite=True)
+    directory.refuse_occupied(resume=True, overwrite=False)
+    directory.refuse_occupied(resume=False, overwrite=True)
+
+
+def test_what_a_run_can_be_resumed_with(tmp_path: Path) -> None:
+    plan = make_plan(Recipe(labels_per_class=1, seed=1), load("digits"))
+    directory = RunDirectory(tmp_path / "run")
+    write_run(directory.path, plan.recipe)
+    moved = replace(plan.recipe, device="cpu", threads=1, out="elsewhere", root="elsewhere")
+    for recipe in (plan.recipe, moved):
+        assert facts_to_resume(directory, replace(plan, recipe=recipe), "data")["steps"] == 1
+    with pytest.raises(UserError, match="another batch, seed"):
+        facts_to_resume(directory, replace(plan, recipe=replace(plan.recipe, seed=2, batch=8)), "data")
+    with pytest.raises(UserError, match="data have changed"):
+        facts_to_resume(directory, plan, "other data")
+
+
+def test_it_is_open_to_one_at_a_time(tmp_path: Path) -> None:
+    with RunDirectory(tmp_path) as first, RunDirectory(tmp_path) as second:
+        first.lock()
+        for _ in range(2):
+            with pytest.raises(UserError, match="another process is training"):
+                second.lock()
+    with RunDirectory(tmp_path) as third:
+        third.lock()
+
+
+def test_overwriting_touches_only_what_a_run_writes(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    write_run(path, Recipe(seed=1), finished=True)
+    (path / "floor").mkdir()
+    (path / ".report.html.partial").write_text("")
+    (path / "notes.txt").write_text("mine")
+    with RunDirectory(path) as directory:
+        directory.lock()
+        directory.clear()
+    assert {entry.name for entry in path.iterdir()} - {".lock"} == {"notes.txt"}
+
+
+@pytest.mark.parametrize("flags", [(False, False), (False, True), (True, False)])
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path, flags: tuple[bool, bool]) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    directory = RunDirectory(tmp_path)
+    with pytest.raises(UserError, match="not empty and holds no run"):
+        directory.refuse_occupied(resume=flags[0], overwrite=flags[1])
+    (tmp_path / "recipe.json").write_text('{"sugar": 200}')
+    with pytest.raises(UserError, match="is not that of a run"):
+        directory.refuse_occupied(resume=flags[0], overwrite=flags[1])
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_a_run_killed_before_its_recipe_was_written(tmp_path: Path) -> None:
+    """Only leftovers of a run are there: a new one may start."""
+    (tmp_path / ".lock").touch()
+    (tmp_path / "labels.csv").write_text("file,label\n")
+    (tmp_path / ".recipe.json.partial").write_text("{")
+    with RunDirectory(tmp_path) as directory:
+        directory.refuse_occupied(resume=False, overwrite=False)
+        directory.lock()
+        directory.refuse_occupied(resume=False, overwrite=False)
+        directory.clear()
+        assert [entry.name for entry in tmp_path.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)])
+def test_files_of_the_user_that_are_called_like_ours(tmp_path: Path, flags: tuple[bool, bool]) -> None:
+    """Such as the labels that the run is to learn from."""
+    (tmp_path / "labels.csv").write_text("file,label\na.png,cat\n")
+    with pytest.raises(UserError, match="not empty and holds no run"):
+        RunDirectory(tmp_path).refuse_occupied(resume=flags[0], overwrite=flags[1])
+
+
+def test_a_run_whose_split_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="missing or damaged"):
+        RunDirectory(tmp_path).labelled_names()
+
+
+def test_lines_after_the_checkpoint_and_half_lines_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "floor").mkdir()
+    (tmp_path / "floor/metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n{"step": 3}\n{"ste')
+    assert RunDirectory(tmp_path).history("floor", until=2) == [{"step": 1}, {"step": 2}]
+    assert RunDirectory(tmp_path).history("floor")[-1] == {"step": 3}
+    assert RunDirectory(tmp_path).history() == []
+
+
+def test_the_default_directory_gets_a_running_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe, first = Recipe(), Path("runs/digits-icl-ssl-0")
+    second, third = (first.with_name(f"{first.name}-{number}") for number in (2, 3))
+
+    def chosen(resume: bool = False, overwrite: bool = False) -> Path:
+        return choose_directory(recipe, resume=resume, overwrite=overwrite)
+
+    assert chosen() == chosen(resume=True) == chosen(overwrite=True) == first
+    write_run(first, recipe)  # not finished: to be resumed or replaced, and not silently left behind
+    assert chosen() == chosen(resume=True) == chosen(overwrite=True) == first
+    (first / "report.html").touch()
+    assert chosen() == second
+    assert chosen(resume=True) == chosen(overwrite=True) == first
+    write_run(second, recipe)
+    assert chosen() == chosen(resume=True) == chosen(overwrite=True) == second
+    write_run(third, recipe, finished=True)
+    assert chosen(resume=True) == second  # the one that is not finished
+    assert choose_directory(Recipe(out="here"), resume=False, overwrite=False) == Path("here")

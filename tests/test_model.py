@@ -1,0 +1,205 @@
+"""Model: whatever may be given to it, what it saves and loads, and models of version 0.1."""
+
+import csv
+import json
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from fewlabel import Model, UserError, Vectors, load, load_model
+from fewlabel.commands.main import main
+from fewlabel.data import ImageKind, VectorKind
+from fewlabel.networks import make_classifier
+from tests.pictures import class_folder
+
+OLD = Path(__file__).parent / "fixtures/version-0.1"
+
+
+def make_model(channels: int = 3, size: int = 16) -> Model:
+    network = make_classifier("cnn", (channels, size, size), 2, projector=True, seed=4).eval()
+    network.mean.fill_(100)
+    network.std.fill_(50)
+    return Model(network, ImageKind(channels, size), ("a", "b"), "cnn", "fixmatch")
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> list[Path]:
+    """Three of the model's own size, so that nothing is resized."""
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 16, 16, 3), np.uint8)
+    paths = [tmp_path / "photos" / f"{i}.png" for i in range(3)]
+    paths[0].parent.mkdir()
+    for path, picture in zip(paths, pixels, strict=True):
+        Image.fromarray(picture).save(path)
+    return paths
+
+
+def test_whatever_holds_the_same_pictures(pictures: list[Path]) -> None:
+    model = make_model()
+    arrays = np.stack([np.asarray(Image.open(path)) for path in pictures])
+    expected = model.network.probabilities(torch.from_numpy(arrays.transpose(0, 3, 1, 2).copy())).double().numpy()
+    given: list[Any] = [
+        pictures,
+        [str(path) for path in pictures],
+        [Image.open(path) for path in pictures],
+        pictures[0].parent,
+        str(pictures[0].parent),
+        arrays,
+        arrays.transpose(0, 3, 1, 2),
+        torch.from_numpy(arrays),
+        arrays / 255,
+    ]
+    for inputs in given:
+        np.testing.assert_allclose(model.predict_proba(inputs), expected, atol=1e-6)
+        assert model.predict(inputs).tolist() == [model.classes[k] for k in expected.argmax(1)]
+    assert model.predict_proba(pictures[1]).shape == (1, 2)
+    assert model.features(pictures).shape == (3, 128)
+    labelled = model.label(pictures[0].parent)
+    assert labelled.names == ["0.png", "1.png", "2.png"]
+    np.testing.assert_allclose(labelled.probabilities, expected, atol=1e-6)
+
+
+def test_what_cannot_be_read(pictures: list[Path]) -> None:
+    model = make_model()
+    (pictures[0].parent / "broken.png").write_bytes(b"no picture")
+    for inputs in (pictures[0].parent, [pictures[0].parent / "broken.png"]):
+        with pytest.raises(UserError, match=r"cannot read the picture .*broken.png"):
+            model.predict(inputs)
+    assert list(model.label(pictures[0].parent).skipped) == ["broken.png"]
+    with pytest.raises(UserError, match="do not fit a model of images of 16x16"):
+        model.predict(np.zeros((2, 8, 8, 3), np.uint8))
+    with pytest.raises(UserError, match="square"):
+        model.predict(np.zeros((2, 8, 9, 3), np.uint8))
+
+
+def test_evaluate_and_calibrate(pictures: list[Path], tmp_path: Path) -> None:
+    model = make_model()
+    arrays = np.random.default_rng(1).integers(0, 256, (40, 16, 16, 3), np.uint8)
+    names = model.predict(arrays)
+    wrong = [("b" if name == "a" else "a") if i % 4 == 0 else name for i, name in enumerate(names)]
+    found = model.evaluate(arrays, wrong)
+    assert found.accuracy == 0.75
+    assert found.confusion.sum() == found.count == 40
+    assert found.interval[0] < 0.75 < found.interval[1]
+    with pytest.raises(UserError, match="no class 'c'"):
+        model.evaluate(arrays, ["c"] * 40)
+    for path, name in zip(pictures, ("a", "b", "a"), strict=True):
+        (tmp_path / "test" / name).mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, tmp_path / "test" / name)
+    assert model.evaluate(tmp_path / "test").count == 3
+    fitted = model.calibrate(found)
+    assert fitted.temperature == pytest.approx(model.network.temperature.item())
+    assert model.evaluate(arrays, wrong).calibration_error < found.calibration_error
+
+
+@pytest.mark.parametrize("kind", [ImageKind(3, 16), ImageKind(1, 16, white=1), VectorKind(5, noise=0.5, dropout=0.1)])
+def test_round_trip(tmp_path: Path, kind: ImageKind | VectorKind) -> None:
+    name = kind.default_network(torch.device("cpu"))
+    network = make_classifier(name, kind.shape, 2, projector=True, seed=4).eval()
+    network.temperature.fill_(1.5)
+    Model(network, kind, ("a", "b"), name, "icl-ssl").save(tmp_path)
+    loaded = load_model(tmp_path, "cpu")
+    assert (loaded.kind, loaded.classes, loaded.architecture, loaded.method) == (kind, ("a", "b"), name, "icl-ssl")
+    inputs = torch.zeros(2, *kind.shape, dtype=kind.dtype)
+    assert torch.equal(loaded.network.probabilities(inputs), network.probabilities(inputs))
+    assert json.loads((tmp_path / "model.json").read_text())["format"] == 2
+
+
+def test_floats_mean_what_they_meant_in_training(tmp_path: Path) -> None:
+    """A dark picture of values from 0 to 255 may look like one of values from 0 to 1."""
+    dark = np.full((1, 16, 16), 0.5)
+    of_255, of_1 = (ImageKind(1, 16, white=white).read(dark) for white in (255, 1))
+    assert of_255.unique().tolist() == [0]
+    assert of_1.unique().tolist() == [128]
+
+
+class Explosive:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (Path("exploded"),))
+
+
+def test_loading_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_model().save(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(pickle.dumps(Explosive()))
+    with pytest.raises(UserError, match="damaged"):
+        load_model(tmp_path)
+    torch.save(Explosive(), tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match="damaged"):
+        load_model(tmp_path)
+    assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"classes": ["a", "b", "c"]}, "damaged"),
+        ({"network": "mlp"}, "damaged"),
+        ({"size": None}, "damaged"),
+        ({"kind": "sounds"}, "damaged"),
+        ({"format": 3}, "newer version"),
+    ],
+)
+def test_a_model_that_does_not_fit_its_description(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    make_model().save(tmp_path)
+    facts = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps(facts | change))
+    with pytest.raises(UserError, match=message):
+        load_model(tmp_path)
+
+
+def test_a_folder_without_a_model(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no trained model"):
+        load_model(tmp_path)
+
+
+def test_vectors_for_a_model_of_images() -> None:
+    rows = Vectors(torch.zeros(2, 5), torch.zeros(2, dtype=torch.int64), ("a", "b"), ("1", "2"))
+    with pytest.raises(UserError, match="do not fit"):
+        make_model().evaluate(rows)
+
+
+# ---- runs that version 0.1 wrote
+
+
+def test_a_model_of_version_0_1_predicts_as_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digits, whose accuracy is in its metrics, and a calibrated model of pictures."""
+    last = json.loads((OLD / "digits-icl-ssl/metrics.jsonl").read_text().splitlines()[-1])
+    assert load_model(OLD / "digits-icl-ssl").evaluate("digits").accuracy == pytest.approx(last["accuracy"])
+    digits = load("digits").train
+    with (OLD / "digits-icl-ssl/predictions.csv").open(newline="") as file:
+        saved = {row["file"]: row["label"] for row in csv.DictReader(file)}
+    predicted = dict(zip(digits.names, load_model(OLD / "digits-icl-ssl").predict(digits), strict=True))
+    assert sum(predicted[name] == label for name, label in saved.items()) >= len(saved) - 1  # rounding elsewhere
+
+    monkeypatch.setenv("FEWLABEL_CACHE", str(tmp_path / "cache"))
+    more, output = class_folder(tmp_path / "more"), tmp_path / "now.csv"
+    assert main(["predict", str(OLD / "photos-mean-teacher"), str(more), "-o", str(output)]) == 0
+    with output.open(newline="") as now, (OLD / "photos-mean-teacher-predictions.csv").open(newline="") as then:
+        for new, old in zip(csv.DictReader(now), csv.DictReader(then), strict=True):
+            assert (new["file"], new["label"]) == (old["file"], old["label"])
+            assert float(new["confidence"]) == pytest.approx(float(old["confidence"]), abs=0.002)
+    assert main(["evaluate", str(OLD / "photos-mean-teacher"), str(more)]) == 0
+
+
+@pytest.mark.parametrize("name", ["digits-icl-ssl", "digits-unfinished"])
+def test_a_run_of_version_0_1_is_neither_resumed_nor_repeated(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / name
+    shutil.copytree(OLD / name, run)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    words = ["train", "digits", "--labels-per-class", "2", "--network", "mlp", "--batch", "16", "--out", str(run)]
+    commands = [[*words, "--resume"], ["repeat", str(run), "--out", str(tmp_path / "again")], ["report", str(run)]]
+    for command in commands:
+        assert main(command) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert "was written by fewlabel 0.1.0" in error
+        assert "train again with `fewlabel train`" in error
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
