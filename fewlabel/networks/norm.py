@@ -33,16 +33,16 @@ def set_norm_momentum(module: nn.Module, step: int, steps: int | None) -> None:
 
 @contextmanager
 def norms_untouched(module: nn.Module) -> Iterator[None]:
-    """Within this block batch statistics are used but the running ones stay untouched, whatever the module's mode."""
+    """Within this block batch statistics are used and no buffer changes, counters included, whatever the mode."""
     layers = [layer for layer in module.modules() if isinstance(layer, BatchNorm)]
-    before = [(layer.momentum, layer.training) for layer in layers]
+    before = [(layer.training, layer.track_running_stats) for layer in layers]
     for layer in layers:
-        layer.momentum, layer.training = 0.0, True
+        layer.training, layer.track_running_stats = True, False
     try:
         yield
     finally:
-        for layer, (momentum, training) in zip(layers, before, strict=True):
-            layer.momentum, layer.training = momentum, training
+        for layer, state in zip(layers, before, strict=True):
+            layer.training, layer.track_running_stats = state
 
 
 @torch.no_grad()
@@ -113,7 +113,7 @@ def normalised(layer: nn.BatchNorm1d | nn.BatchNorm2d, rows: Tensor, ranks: Rank
     statistics = ((layer.running_mean, mean), (layer.running_var, variance * count / (count - 1)))
     with torch.no_grad():
         for running, now in statistics:
-            if running is not None:
+            if running is not None and layer.track_running_stats:
                 running.lerp_(now.to(running.dtype), layer.momentum or 0.0)
     return result
 
