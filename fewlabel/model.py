@@ -16,7 +16,7 @@ from torch import Tensor
 from . import __version__
 from .data import Examples, Kind, kind_from, load_test
 from .errors import UserError
-from .evaluate import CHUNK, Evaluation, cross_fitted_error, fit_temperature, predict_probabilities
+from .evaluate import CHUNK, Evaluation, chunk_for, cross_fitted_error, fit_temperature, predict_probabilities
 from .export import export_onnx
 from .files import write_atomically, write_json
 from .networks import Classifier, make_classifier
@@ -62,12 +62,13 @@ class Model:
 
     def features(self, inputs: Any) -> NDArray[np.float32]:
         """The features f(x) of each input."""
+        device = self.network.mean.device
         self.network.eval()
         with torch.inference_mode():
             parts = [
-                self.network.encoder(self.network.normalise(rows.to(self.network.mean.device))).float().cpu()
+                self.network.encoder(self.network.normalise(rows.to(device))).float().cpu()
                 for part in self._batches(inputs)
-                for rows in part.split(CHUNK)
+                for rows in part.split(chunk_for(part, device))
             ]
         return torch.cat(parts).numpy()
 

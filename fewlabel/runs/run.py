@@ -110,4 +110,6 @@ def finished_run(directory: RunDirectory, terminal: Terminal) -> Run:
     terminal.say(f"{directory.path} is finished already: nothing is left to train.")
     history, floor = directory.history(), directory.history(FLOOR)
     accuracy = history[-1].get("accuracy")
-    return Run(directory.path, accuracy, history, floor[-1].get("accuracy") if floor else None, load_model(directory.path))
+    return Run(
+        directory.path, accuracy, history, floor[-1].get("accuracy") if floor else None, load_model(directory.path)
+    )

@@ -34,7 +34,7 @@ def fit(trainer: Trainer, listeners: Sequence[Listener] = (), lines: int | None 
             if evaluate or due(index, plan.steps, lines):
                 line = {"step": index + 1, **trainer.meter.read()}
                 if evaluate and trainer.ranks.first:
-                    line |= trainer.evaluate()
+                    line |= trainer.evaluate(last=index + 1 == plan.steps)
             for listener in listeners:
                 listener.after_step(trainer, index + 1, result, line)
     finally:

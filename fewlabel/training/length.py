@@ -60,4 +60,4 @@ def seconds_of(plan: Plan, dataset: Dataset, ranks: Ranks) -> tuple[float, float
     sample = dataset.test.inputs[:EVALUATED]
     predict_probabilities(network, sample)
     predicting = (time.perf_counter() - between) * len(dataset.test) / len(sample)
-    return median(times[WARM_UP:]), 2 * (between - began + predicting)  # of averaged and of raw weights
+    return median(times[WARM_UP:]), between - began + predicting

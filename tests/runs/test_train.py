@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from fewlabel import Recipe, Run, UserError, load, train
 from fewlabel.commands.main import main
-from fewlabel.data import Dataset, Examples, Images
+from fewlabel.data import Dataset
 from fewlabel.errors import Interrupted
 from fewlabel.runs.checkpoint import read_checkpoint
 from fewlabel.training import Trainer
 from fewlabel.training.fit import due
 from fewlabel.training.length import fit_into
-from tests.processes import ENVIRONMENT, fewlabel, start, wait_for
 from tests.equal import assert_same_run, metrics
+from tests.processes import ENVIRONMENT, fewlabel, start, wait_for
 
 STEPS = 48
 WORDS = ("train", "digits", "--labels-per-class", "2", "--steps", str(STEPS), "--evaluations", "4", "--out")
