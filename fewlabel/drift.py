@@ -23,14 +23,14 @@ from .augment.simclr import crop_and_resize, draw_boxes
 from .augment.strong import cutout
 from .charts import ORANGE
 from .data import UNLABELLED, Dataset, Examples, few_label_split
+from .data.examples import numbered
 from .data.images import ImageKind, as_picture
 from .errors import UserError, unknown
-from .evaluate import accuracy, predict_probabilities
+from .evaluate import accuracy
 from .files import make_folder, write_csv
-from .losses import cross_entropy
-from .networks import make_classifier, set_norm_momentum, with_precise_norms
 from .randomness import Draws, generator
 from .terminal import with_progress
+from .training import Recipe, Trainer, fit, make_plan
 
 STEPS, BATCH, LEARNING_RATE = 200, 64, 0.05
 MOST_LABELS, MOST_TESTS, FOLDS = 500, 4000, 10
@@ -137,29 +137,51 @@ def folds(dataset: Dataset, per_class: int | None, seeds: int) -> list[Fold]:
     ]
 
 
+@dataclass(frozen=True)
+class HalfChanged(ImageKind):
+    """Images whose only view is the image itself, for every second one under the operation."""
+
+    operation: str | None = None
+
+    def view(
+        self,
+        rows: Tensor,
+        name: str,
+        draws: Draws,
+        without: Collection[str],
+        scale: Callable[[Tensor], Tensor],
+        gather: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        if self.operation is not None:
+            changed = (draws.uniform() < 0.5).view(-1, 1, 1, 1)
+            rows = torch.where(changed, DRIFTS[self.operation](rows, draws), rows)
+        return scale(gather(rows))
+
+
 def train_small(fold: Fold, classes: int, operation: str | None, seed: int, network: str, steps: int) -> float:
-    """Accuracy of a small model that saw half of its pictures under the operation."""
+    """Accuracy of a small model that was trained on the labels alone, half of its pictures under the operation."""
     torch.set_num_threads(1)
     channels, size = fold.train.shape[1:3]
-    mean, std = ImageKind(channels, size).statistics(fold.train)
-    model = make_classifier(
-        network, (channels, size, size), classes, projector=False, seed=seed, mean=mean, std=std
-    ).train()
-    optimiser = torch.optim.SGD(model.parameters(), LEARNING_RATE, momentum=0.9, nesterov=True, weight_decay=5e-4)
-    for index in range(steps):
-        set_norm_momentum(model, index, steps)
-        rows = torch.randint(len(fold.train), (BATCH,), generator=generator(seed, index, "rows"))
-        pixels = fold.train[rows]
-        if operation is not None:
-            draws = Draws(generator(seed, index, "operation"), BATCH)
-            changed = (draws.uniform() < 0.5).view(-1, 1, 1, 1)
-            pixels = torch.where(changed, DRIFTS[operation](pixels, draws), pixels)
-        loss = cross_entropy(model(model.normalise(pixels)).logits, fold.labels[rows])
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    guesses = predict_probabilities(with_precise_norms(model, fold.train), fold.test).argmax(1)
-    return accuracy(guesses, fold.truth)
+    kind = HalfChanged(channels, size, operation=operation)
+    names = tuple(str(number) for number in range(classes))
+    train = Examples(fold.train, fold.labels, names, numbered("train", len(fold.train)), kind)
+    test = Examples(fold.test, fold.truth, names, numbered("test", len(fold.test)), kind)
+    dataset = Dataset("drift", train, test, flip=False)
+    recipe = Recipe(
+        method="supervised",
+        network=network,
+        batch=BATCH,
+        steps=steps,
+        evaluations=1,
+        learning_rate=LEARNING_RATE,
+        seed=seed,
+        device="cpu",
+    )
+    trainer = Trainer(make_plan(recipe, dataset), dataset)
+    fit(trainer)
+    _, predicted = trainer.result()
+    assert predicted is not None
+    return accuracy(predicted, fold.truth)
 
 
 # ---- the verdict
