@@ -405,7 +405,7 @@ def test_warning_filters_survive_threads(folder: Path, monkeypatch: pytest.Monke
     """Two decoders overlap so that the one which began first also ends first."""
     from fewlabel.data.decode import rgb
 
-    both, lock, arrived = threading.Barrier(2), threading.Lock(), list[int]()
+    both, lock, arrived, first_done = threading.Barrier(2), threading.Lock(), list[int](), threading.Event()
 
     def overlapping(picture: Image.Image) -> Image.Image:
         with lock:
@@ -413,8 +413,11 @@ def test_warning_filters_survive_threads(folder: Path, monkeypatch: pytest.Monke
             late = arrived[-1] == 1
         both.wait(timeout=10)
         if late:
-            time.sleep(0.2)
-        return rgb(picture)
+            assert first_done.wait(timeout=10)
+            return rgb(picture)
+        found = rgb(picture)
+        first_done.set()
+        return found
 
     monkeypatch.setattr("fewlabel.data.decode.rgb", overlapping)
     monkeypatch.setattr("joblib.cpu_count", lambda: 2)
@@ -452,7 +455,10 @@ def test_few_pictures_wait(workers: int, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("fewlabel.data.decode.CHUNK", 8)
     pictures = package.decoded(Path("nowhere"), [str(position) for position in range(2000)], 8)
     next(pictures)
-    time.sleep(0.05)
-    assert len(begun) <= 8 * 3 * workers
+    ahead = 8 * (2 * workers + 1)
+    until = time.monotonic() + 10
+    while len(begun) < ahead and time.monotonic() < until:
+        threading.Event().wait(0.001)
+    assert len(begun) == ahead
     assert len(list(pictures)) == 1999
     assert len(begun) == 2000

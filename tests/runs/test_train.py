@@ -6,7 +6,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,8 +87,7 @@ def test_a_checkpoint_cut_off_half_way_falls_back_to_the_previous_one(undisturbe
 def test_ctrl_c_saves_says_how_to_resume_and_exits_with_130(undisturbed: Path, tmp_path: Path) -> None:
     run = tmp_path / "a run"
     process = start(*WORDS, run, cwd=tmp_path)
-    wait_for((run / "metrics.jsonl").exists, process)
-    time.sleep(0.3)
+    wait_for(lambda: (run / "metrics.jsonl").exists() and bool((run / "metrics.jsonl").read_text()), process)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
