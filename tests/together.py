@@ -27,6 +27,7 @@ CASES |= {
     "authors' reading": {"method": "icl-ssl", "settings": {"icl.reading": "authors"}},
     "vectors": {"method": "icl-ssl", "network": "mlp"},
 }
+IDLE = {f"{name}+icl": {"method": f"{name}+icl", "settings": {"icl.weight": 0.0}} for name in METHODS}
 
 
 class Double(Classifier):
@@ -60,7 +61,7 @@ def main(out: str) -> None:
     torch.set_num_threads(1)
     digits = load("digits")
     with all_ranks() as ranks:
-        for name, changes in CASES.items():
+        for name, changes in {**CASES, **IDLE}.items():
             dataset = vectors() if name == "vectors" else digits
             # 13 labelled rows cannot be shared evenly by two processes
             recipe = Recipe(labels_per_class=2, network="wrn-10-1", batch=13, mu=3, steps=100)

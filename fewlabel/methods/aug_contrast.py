@@ -18,6 +18,7 @@ class AugContrast(Term):
 
     paper = "https://arxiv.org/abs/2202.11915"
     uses_embedding = True
+    apart = {"weak": "pair", "strong": "pair"}  # noqa: RUF012
 
     def __init__(
         self,

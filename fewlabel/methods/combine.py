@@ -7,7 +7,10 @@ from .step import Step
 
 
 class Combine(Method):
-    """Merges the inputs and the losses of its parts; a view that two parts share is computed once."""
+    """Merges the inputs and the losses of its parts; a view that two parts share is computed once.
+
+    What only a term looks at is computed apart, so that the term changes nothing in the batch norms of its base.
+    """
 
     def __init__(self, *parts: Method) -> None:
         super().__init__()
@@ -16,7 +19,9 @@ class Combine(Method):
         self.parts = nn.ModuleDict(named)
         self.uses_embedding = any(part.uses_embedding for part in parts)  # type: ignore[misc]
         self.labelled_among_unlabelled = all(part.labelled_among_unlabelled for part in parts)  # type: ignore[misc]
-        self.apart = [f"{name}.{key}" for name, part in named.items() for key in part.apart]  # type: ignore[misc]
+        self.apart = {  # type: ignore[misc]
+            f"{name}.{key}": f"{name}.{group}" for name, part in named.items() for key, group in part.apart.items()
+        }
 
     def build(self, problem: Problem) -> None:
         for part in self._parts().values():

@@ -20,6 +20,15 @@ class ICL(Term):
 
     paper = "https://arxiv.org/abs/2202.11915"
     uses_embedding = True
+    apart = {  # noqa: RUF012  # as in the authors' code: each group in a pass of its own
+        "weak": "plain",
+        "strong": "plain",
+        "second weak": "second",
+        "second strong": "second",
+        "mixed": "mixed",
+        "mixed weak": "mixed",
+        "mixed strong": "mixed",
+    }
     defaults_for = {"vectors": {"weight": 0.1}}  # noqa: RUF012
 
     def __init__(

@@ -35,7 +35,7 @@ class Method(nn.Module):
 
     paper: ClassVar[str] = ""  # link
     uses_embedding: ClassVar[bool] = False  # does it read `out[...].embedding`?
-    apart: ClassVar[Collection[str]] = ()  # inputs in a pass and batch-norm group of their own; it touches no buffer
+    apart: ClassVar[Mapping[str, str]] = {}  # input -> batch-norm group: computed in a pass of that group alone
     labelled_among_unlabelled: ClassVar[bool] = True  # do unlabelled batches hold the labelled examples too?
     kinds: ClassVar[Collection[str]] = ("images", "vectors")  # of data that it works on
     defaults_for: ClassVar[Mapping[str, Mapping[str, object]]] = {}  # kind of data -> settings that suit it better
@@ -53,4 +53,4 @@ class Method(nn.Module):
 
 
 class Term(Method):
-    """A method that only adds to others: it may follow a `+`."""
+    """A method that only adds to others: it may follow a `+`. All of its inputs are in `apart`."""

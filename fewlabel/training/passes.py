@@ -1,6 +1,7 @@
 """Forward passes: which inputs go through the network together, in which precision, on which process."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -10,6 +11,7 @@ from ..networks import Classifier, Output, norms_untouched
 from ..ranks import Ranks
 
 Network = Callable[[Tensor], Output]
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class ForwardPasses:
@@ -27,17 +29,20 @@ class ForwardPasses:
     def autocast(self, enabled: bool = True) -> torch.autocast:
         return torch.autocast(self._network.mean.device.type, self._precision, enabled=enabled and not self.exact)
 
-    def forward_all(self, inputs: dict[str, Tensor], apart: Collection[str] = ()) -> Outputs:
-        """One pass over all inputs together, and one over those named `apart`.
+    def forward_all(self, inputs: dict[str, Tensor], apart: Mapping[str, str] = NONE) -> Outputs:
+        """One pass over all inputs together, and one for each group of those that are named in `apart`.
 
-        The very same tensor under two names is computed once, together with the others if one of its names is not
-        among those apart.
+        The very same tensor under two names is computed once: with the others, if one of its names is not in `apart`.
         """
         joint = {id(images): images for name, images in inputs.items() if name not in apart}
-        alone = {id(images): images for name, images in inputs.items() if id(images) not in joint}
+        groups: dict[str, dict[int, Tensor]] = {}
+        for name, images in inputs.items():
+            if id(images) not in joint:
+                groups.setdefault(apart[name], {})[id(images)] = images
         with self.autocast():
             outputs = concatenated(lambda images: self._divided(self._network, images), joint)
-        outputs |= concatenated(self.apart, alone)
+        for group in groups.values():
+            outputs |= concatenated(self.apart, group)
         return {name: outputs[id(images)] for name, images in inputs.items()}
 
     def apart(self, images: Tensor, exact: bool = False) -> Output:

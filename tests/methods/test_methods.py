@@ -3,7 +3,7 @@
 import inspect
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 import torch
@@ -22,6 +22,11 @@ from tests.methods.steps import CLASSES, answers, make_problem, make_step, make_
 
 # Passes through the network in a step, where that is not one.
 PASSES = {"mean-teacher": 2, "ict": 2, "mixmatch": 2, "remixmatch": 2, "adamatch": 2, "vat": 4}
+# Further passes of a term: ICL's mixes, and weak views or pairs that the method itself does not look at.
+NO_WEAK, NO_PAIR = (
+    ("supervised", "mixup", "vat", "ict", "mixmatch", "remixmatch"),
+    ("pseudo-label", "pi-model", "mean-teacher"),
+)
 ALL = [base + term for base in METHODS for term in ("", *(f"+{term}" for term in TERMS))]
 
 
@@ -49,9 +54,15 @@ def tiny() -> Dataset:
     return Dataset("tiny", train, test, flip=False)
 
 
-def start(name: str, tiny: Dataset) -> Trainer:
-    recipe = Recipe(method=name, labels_per_class=2, network="cnn", batch=10, mu=2, steps=40)
+def start(name: str, tiny: Dataset, **changes: Any) -> Trainer:
+    recipe = Recipe(method=name, labels_per_class=2, network="cnn", batch=10, mu=2, steps=40, **changes)
     return Trainer(make_plan(recipe, tiny), tiny)
+
+
+def passes_of(name: str) -> int:
+    base, _, term = name.partition("+")
+    extra = {"": 0, "icl": 1 + (base in NO_WEAK), "aug-contrast": base in (*NO_WEAK, *NO_PAIR)}[term]
+    return PASSES.get(base, 1) + extra
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -67,7 +78,7 @@ def test_trains_and_resumes_to_the_same_bits(name: str, tiny: Dataset, tmp_path:
         taken = training.step(index)
         assert all(term.isfinite() for term in taken.terms.values())
         assert taken.images == sum(calls) - before
-    assert len(calls) == done * PASSES.get(name.partition("+")[0], 1) == done * taken.passes
+    assert len(calls) == done * passes_of(name) == done * taken.passes
 
     save_checkpoint(tmp_path, training.state(done, 1.5))
     other = start(name, tiny)
@@ -155,11 +166,11 @@ def test_inputs_apart_have_a_batch_norm_of_their_own_and_touch_no_buffer(tiny: D
     draw = torch.Generator().manual_seed(0)
     a, b, c = (torch.randn(6, 1, 8, 8, generator=draw) for _ in range(3))
     before = {name: buffer.clone() for name, buffer in trainer.network.named_buffers()}
-    alone = passes.forward_all({"c": c}, apart=["c"])
+    alone = passes.forward_all({"c": c}, apart={"c": "own"})
     assert all(torch.equal(trainer.network.get_buffer(name), buffer) for name, buffer in before.items())
     expected = passes.forward_all({"a": a, "b": b})
     trainer.network.load_state_dict(before, strict=False)
-    found = passes.forward_all({"a": a, "b": b, "c": c, "again": a}, apart=["c", "again"])
+    found = passes.forward_all({"a": a, "b": b, "c": c, "again": a}, apart={"c": "own", "again": "own"})
     for name in ("a", "b"):
         assert torch.equal(found[name].logits, expected[name].logits)
     assert torch.equal(found["c"].logits, alone["c"].logits)
@@ -172,6 +183,33 @@ def test_inputs_apart_have_a_batch_norm_of_their_own_and_touch_no_buffer(tiny: D
 def test_the_authors_reading_looks_at_seven_batches(tiny: Dataset) -> None:
     recipe = Recipe(method="icl-ssl", settings={"icl.reading": "authors"}, labels_per_class=2, batch=10, mu=1, steps=9)
     assert Trainer(make_plan(recipe, tiny), tiny).step(0).images == 70
+
+
+@pytest.mark.parametrize("base", METHODS)
+@pytest.mark.parametrize("term", [*TERMS, "authors"])
+def test_a_term_of_weight_0_changes_no_bit_of_its_base(base: str, term: str, tiny: Dataset) -> None:
+    """Neither of the weights nor of a buffer, counters included."""
+    settings: dict[str, object] = {f"{term}.weight": 0.0}
+    if term == "authors":
+        term, settings = "icl", {"icl.weight": 0.0, "icl.reading": "authors"}
+    alone = start(base, tiny)
+    both = start(f"{base}+{term}", tiny, settings=settings)
+    for index in range(6):
+        alone.step(index)
+        both.step(index)
+    for first, second in ((alone.network, both.network), (alone.teacher, both.teacher)):
+        expected, found = first.state_dict(), second.state_dict()
+        assert all(torch.equal(value, found[name]) for name, value in expected.items())
+        assert {name for name in found if name not in expected} == {n for n in found if n.startswith("projector")}
+    part = both.method.get_submodule(f"parts.{METHODS[base].__name__.lower()}").state_dict()
+    assert all(torch.equal(value, part[name]) for name, value in alone.method.state_dict().items())
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_all_inputs_of_a_term_are_apart(term: str) -> None:
+    for reading in ("paper", "authors") if term == "icl" else (None,):
+        method = TERMS[term](**({"reading": reading} if reading else {}))
+        assert set(method.inputs(make_step())) <= set(method.apart)
 
 
 def test_combine_hands_each_part_its_own_rows() -> None:
