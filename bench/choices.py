@@ -1,0 +1,299 @@
+"""Where our methods differ from their authors' code: which way is better, at equal cost?
+
+    python -m bench.choices --root DIR --data digits mnist         seeds 0 to 4; can be stopped and continued
+    python -m bench.choices --show
+
+Every choice is the same method in two ways, with 2 labels per class and as many images through the network in each run,
+all passes counted. Results go line by line into docs/results/choices.jsonl; --show prints paired differences.
+The way that is not the library's is written here.
+"""
+
+import argparse
+import json
+import math
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import joblib
+import torch
+from torch import Tensor, nn
+
+from fewlabel import METHODS, Recipe, load
+from fewlabel.losses import align, cross_entropy, interpolate, masked_cross_entropy, squared_error
+from fewlabel.methods import Method, Outputs, Problem, Step
+from fewlabel.methods.adamatch import AdaMatch
+from fewlabel.methods.ict import ICT
+from fewlabel.methods.memory import Recent
+from fewlabel.methods.pi_model import PiModel
+from fewlabel.methods.remixmatch import ReMixMatch
+from fewlabel.methods.simmatch import SimMatch
+from fewlabel.methods.softmatch import SoftMatch
+from fewlabel.methods.vat import VAT
+from fewlabel.training import Trainer, check_recipe, fit, make_plan
+from fewlabel.training.length import for_images
+
+RESULTS = Path(__file__).parent.parent / "docs/results/choices.jsonl"
+IMAGES = {"digits": 100_000, "mnist": 160_000}
+
+
+class AdaMatchHalf(AdaMatch):
+    """The mean of the weak and the strong labelled term instead of their sum."""
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        terms = super().loss(step, out)
+        return terms | {"labelled": terms["labelled"] / 2}
+
+
+class AdaMatchHard(AdaMatch):
+    """Hard pseudo-labels."""
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        terms = super().loss(step, out)
+        guess, kept = step.records["pseudo_labels"], step.records["kept"]
+        given = 0.5 - math.cos(min(math.pi, 2 * math.pi * step.index / step.steps)) / 2
+        unlabelled = self.weight * given * masked_cross_entropy(out["strong"].logits, guess, kept)
+        return terms | {"unlabelled": unlabelled}
+
+
+class AdaMatchMoving(AdaMatch):
+    """Alignment by moving statistics: an average for the labelled batch, 128 batches for the unlabelled one."""
+
+    mean_labelled: Tensor
+
+    def build(self, problem: Problem) -> None:
+        self.register_buffer("mean_labelled", torch.full((problem.classes,), 1 / problem.classes))
+        self.recent = Recent(128, problem.classes)
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        joint, alone = out["labelled"].logits, step.forward(self.labelled(step)).logits
+        share = torch.rand(joint.shape, generator=step.generator("adamatch")).to(joint)
+        weak, strong = (share * joint + (1 - share) * alone).chunk(2)
+        with torch.no_grad():
+            labelled, unlabelled = weak.softmax(1), out["weak"].logits.softmax(1)
+            self.mean_labelled.lerp_(labelled.mean(0), max(0.001, 1 / (step.index + 1)))
+            self.recent.push(unlabelled.mean(0, keepdim=True))
+            target = align(unlabelled, self.recent.mean(), self.mean_labelled)
+            confidence, guess = target.max(1)
+            kept = confidence >= self.threshold * labelled.amax(1).mean()
+        step.record(pseudo_labels=guess, kept=kept, predictions=unlabelled.argmax(1))
+        given = 0.5 - math.cos(min(math.pi, 2 * math.pi * step.index / step.steps)) / 2
+        return {
+            "labelled": cross_entropy(weak, step.labels) + cross_entropy(strong, step.labels),
+            "unlabelled": self.weight * given * masked_cross_entropy(out["strong"].logits, target, kept),
+        }
+
+
+class SoftMatchFirst(SoftMatch):
+    """The mean prediction starts at the first batch instead of uniform."""
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        if step.index == 0:
+            self.mean_prediction.copy_(out["weak"].logits.detach().softmax(1).mean(0))
+        return super().loss(step, out)
+
+
+class Earlier(nn.Module):
+    """Distribution alignment by the 128 batches before this one; at first those are uniform."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.recent = Recent(128, classes)
+        self.recent.push(torch.full((128, classes), 1 / classes))
+
+    def forward(self, probabilities: Tensor, target: Tensor | None = None) -> Tensor:
+        aligned = align(probabilities, self.recent.mean(), target)
+        self.recent.push(probabilities.mean(0, keepdim=True))
+        return aligned
+
+
+class ReMixMatchFirst(ReMixMatch):
+    """Alignment by earlier batches only, which start uniform."""
+
+    def build(self, problem: Problem) -> None:
+        super().build(problem)
+        self.align = Earlier(problem.classes)  # type: ignore[assignment]
+
+
+class ReMixMatchApart(ReMixMatch):
+    """The strong view and the rotated one each in a pass of its own."""
+
+    apart: ClassVar[Mapping[str, str]] = {"strong": "strong", "turned": "turned"}
+
+
+class SimMatchWarm(SimMatch):
+    """Without similarity and smoothing in the first epoch."""
+
+    def build(self, problem: Problem) -> None:
+        super().build(problem)
+        self.epoch = problem.images / (problem.batch * problem.mu)
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        smoothing, similarity = self.smoothing, self.similarity
+        if step.index < self.epoch:
+            self.smoothing, self.similarity = 1.0, 0.0
+        terms = super().loss(step, out)
+        self.smoothing, self.similarity = smoothing, similarity
+        return terms
+
+
+class ICTApart(ICT):
+    """Mixed images in a pass of their own."""
+
+    apart: ClassVar[Mapping[str, str]] = {"mixed": "mixed"}
+
+
+class ICTAuthors(ICTApart):
+    """Also one lambda without max, teacher logits mixed instead of probabilities, and mixup of the labelled images."""
+
+    def mixed(self, step: Step, rows: Tensor, source: str) -> Tensor:
+        draw = step.generator(source)
+        share = torch.distributions.Beta(self.beta, self.beta)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(torch.randint(2**62, (1,), generator=draw)))
+            mix = share.sample().expand(len(rows))
+        return interpolate(rows, rows[torch.randperm(len(rows), generator=draw)], mix.to(rows))
+
+    def inputs(self, step: Step) -> dict[str, Tensor]:
+        return {
+            "labelled": self.mixed(step, step.labelled, "ict labelled"),
+            "mixed": self.mixed(step, step.weak, "ict"),
+        }
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        teacher = step.teacher(step.weak).logits
+        step.record(pseudo_labels=teacher.argmax(1))
+        target = self.mixed(step, teacher, "ict").softmax(1)
+        logits = out["labelled"].logits
+        labels = self.mixed(step, step.one_hot(logits), "ict labelled")
+        consistency = squared_error(out["mixed"].logits.softmax(1), target)
+        return {
+            "labelled": cross_entropy(logits, labels),
+            "unlabelled": self.weight * step.ramp(self.ramp) * consistency,
+        }
+
+
+class VATEntropy(VAT):
+    """The entropy term is not ramped."""
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        terms = super().loss(step, out)
+        return terms | {"entropy": terms["entropy"] / max(step.ramp(self.ramp), 1e-9)}  # at the first step it is 0
+
+
+class PiModelApart(PiModel):
+    """The second view in a pass of its own."""
+
+    apart: ClassVar[Mapping[str, str]] = {"second": "second"}
+
+
+CHOICES: dict[str, tuple[str, type[Method] | None]] = {  # name -> our method, and the other way; None: another head
+    "adamatch: half": ("adamatch", AdaMatchHalf),
+    "adamatch: hard": ("adamatch", AdaMatchHard),
+    "adamatch: moving": ("adamatch", AdaMatchMoving),
+    "softmatch: first": ("softmatch", SoftMatchFirst),
+    "remixmatch: first": ("remixmatch", ReMixMatchFirst),
+    "remixmatch: apart": ("remixmatch", ReMixMatchApart),
+    "simmatch: warm-up": ("simmatch", SimMatchWarm),
+    "ict: apart": ("ict", ICTApart),
+    "ict: authors": ("ict", ICTAuthors),
+    "vat: entropy": ("vat", VATEntropy),
+    "pi-model: apart": ("pi-model", PiModelApart),
+    "fixmatch: head": ("fixmatch", None),
+    "supervised: head": ("supervised", None),
+}
+
+
+def xavier(trainer: Trainer) -> None:
+    """Xavier weights and zero bias for the head, in the average too."""
+    for network in (trainer.network, trainer.teacher):
+        torch.manual_seed(trainer.plan.recipe.seed)
+        nn.init.xavier_normal_(network.head.weight)
+        nn.init.zeros_(network.head.bias)
+
+
+def run(data: str, root: str | None, choice: str, seed: int) -> dict[str, Any]:
+    """One training; `choice` is the name of one, or of a method in our way."""
+    torch.set_num_threads(1)
+    base, other = CHOICES.get(choice, (choice, None))
+    ours = METHODS[base]
+    prepare: Callable[[Trainer], None] | None = xavier if choice in CHOICES and other is None else None
+    METHODS[base] = other or METHODS[base]
+    try:
+        return run_recipe(data, root, base, seed, prepare) | {"choice": choice}
+    finally:
+        METHODS[base] = ours  # a worker process has other runs to do
+
+
+def run_recipe(
+    data: str, root: str | None, method: str, seed: int, prepare: Callable[[Trainer], None] | None
+) -> dict[str, Any]:
+    dataset = load(data, root)
+    recipe = Recipe(
+        data=data,
+        root=root,
+        labels_per_class=2,
+        method=method,
+        batch=64,
+        mu=1,
+        learning_rate=0.06,
+        images=IMAGES[data],
+        evaluations=1,
+        seed=seed,
+        device="cpu",
+    )
+    plan = for_images(IMAGES[data], make_plan(check_recipe(recipe), dataset), dataset)
+    trainer = Trainer(replace(plan, evaluations=1), dataset)
+    if prepare:
+        prepare(trainer)
+    fit(trainer)
+    return {"data": data, "seed": seed, "steps": plan.steps, **trainer.evaluate()}
+
+
+def done() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+
+
+def show() -> None:
+    """The other way minus ours, paired over seeds."""
+    found = {(line["data"], line["choice"], line["seed"]): 100 * line["accuracy"] for line in done()}
+    print("| the other way | data | ours | difference | seeds |\n|---|---|---|---|---|")
+    for choice, (base, _) in CHOICES.items():
+        for data in IMAGES:
+            seeds = [s for d, c, s in found if (d, c) == (data, choice) and (data, base, s) in found]
+            if len(seeds) > 1:
+                ours = statistics.mean(found[data, base, seed] for seed in seeds)
+                changes = [found[data, choice, seed] - found[data, base, seed] for seed in seeds]
+                error = statistics.stdev(changes) / len(changes) ** 0.5
+                print(
+                    f"| {choice} | {data} | {ours:.2f} | {statistics.mean(changes):+.2f} ± {error:.2f} | {len(seeds)} |"
+                )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="+", default=list(IMAGES))
+    parser.add_argument("--root")
+    parser.add_argument("--choices", nargs="+", default=list(CHOICES))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
+    parser.add_argument("--show", action="store_true")
+    options = parser.parse_args()
+    if not options.show:
+        there = {(line["data"], line["choice"], line["seed"]) for line in done()}
+        names = list(dict.fromkeys([*(CHOICES[choice][0] for choice in options.choices), *options.choices]))
+        work = [(data, name, seed) for data in options.data for seed in options.seeds for name in names]
+        calls = (joblib.delayed(run)(d, options.root, c, s) for d, c, s in work if (d, c, s) not in there)
+        RESULTS.parent.mkdir(parents=True, exist_ok=True)
+        parallel = joblib.Parallel(options.jobs, return_as="generator_unordered", batch_size=1)
+        for line in parallel(calls):
+            with open(RESULTS, "a") as file:
+                file.write(json.dumps(line) + "\n")
+            print(line, flush=True)
+    show()
+
+
+if __name__ == "__main__":
+    main()
