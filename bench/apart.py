@@ -45,9 +45,8 @@ def main() -> None:
     times = in_turn(sides, options.repeats, options.steps)
     ratio = statistics.median(a / b for a, b in zip(times["apart"], times["joint"], strict=True))
     each = ", ".join(f"{name} {1000 * statistics.median(times[name]):.1f} ms" for name in sides)
-    print(
-        f"torch {torch.__version__}, {torch.get_num_threads()} threads, {options.method}, {options.network}: {each}, ratio {ratio:.3f}"
-    )
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    print(f"{options.method}, {options.network}: {each}, ratio {ratio:.3f}")
 
 
 if __name__ == "__main__":

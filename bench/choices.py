@@ -21,6 +21,7 @@ import joblib
 import torch
 from torch import Tensor, nn
 
+from bench import choices
 from fewlabel import METHODS, Recipe, load
 from fewlabel.losses import align, cross_entropy, interpolate, masked_cross_entropy, squared_error
 from fewlabel.methods import Method, Outputs, Problem, Step
@@ -285,7 +286,8 @@ def main() -> None:
         there = {(line["data"], line["choice"], line["seed"]) for line in done()}
         names = list(dict.fromkeys([*(CHOICES[choice][0] for choice in options.choices), *options.choices]))
         work = [(data, name, seed) for data in options.data for seed in options.seeds for name in names]
-        calls = (joblib.delayed(run)(d, options.root, c, s) for d, c, s in work if (d, c, s) not in there)
+        task = joblib.delayed(choices.run)  # by its module, since __main__ has another name in a worker
+        calls = (task(d, options.root, c, s) for d, c, s in work if (d, c, s) not in there)
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         parallel = joblib.Parallel(options.jobs, return_as="generator_unordered", batch_size=1)
         for line in parallel(calls):

@@ -39,6 +39,7 @@ def interpolation_contrast(
     embeddings: Tensor,
     temperature: float,
     negatives: Tensor | None = None,
+    anchors: Tensor | None = None,
 ) -> Tensor:
     """L_c of ICL-SSL: the mix of two embeddings must equal the embedding of the mix.
 
@@ -48,12 +49,16 @@ def interpolation_contrast(
 
     averaged over the rows. The positive is not in the denominator, so the loss may be negative.
     `negatives` (N, N, bool) says which k may push row i away; default all. A row without any keeps its positive only.
+    Where only some rows were mixed, `anchors` (M,) says which; then mix_z and z_mix are (M, D).
     """
     positive = (mixed_embeddings * embeddings_of_mixed).sum(1) / temperature
     allowed = ~torch.eye(len(embeddings), dtype=torch.bool, device=embeddings.device)
     if negatives is not None:
         allowed = allowed & negatives
-    similarity = embeddings @ embeddings.T / temperature
+    rows = embeddings
+    if anchors is not None:
+        rows, allowed = embeddings[anchors], allowed[anchors]
+    similarity = rows @ embeddings.T / temperature
     # A large negative number instead of -inf: a row with no negative at all would turn its gradient into NaN.
     similarity = similarity.masked_fill(~allowed, torch.finfo(similarity.dtype).min / 2)
     push = torch.logsumexp(similarity, 1).masked_fill(~allowed.any(1), 0.0)

@@ -38,6 +38,7 @@ class ICL(Term):
         beta: Annotated[
             float, Setting("lambda is drawn from Beta(beta, beta); max(lambda, 1 - lambda) is used", above=0)
         ] = 0.75,
+        share: Annotated[float, Setting("share of the unlabelled batch that is mixed", above=0, most=1)] = 1.0,
         reading: Annotated[
             Literal["paper", "authors"],
             Setting(
@@ -51,45 +52,59 @@ class ICL(Term):
         ] = "all",
     ) -> None:
         super().__init__()
-        self.weight, self.temperature, self.beta = weight, temperature, beta
+        self.weight, self.temperature, self.beta, self.share = weight, temperature, beta, share
         self.reading, self.negatives = reading, negatives
 
     def inputs(self, step: Step) -> dict[str, Tensor]:
-        mix, partner = self.draw(step)
         if self.reading == "paper":
-            return {"weak": step.weak, "mixed": interpolate(step.weak, step.weak[partner], mix)}
+            return {"weak": step.weak, "mixed": self.mix(step, step.weak, step.weak)}
         second_weak, second_strong = step.view("weak", of="second"), step.view("strong", of="second")
         return {
             "weak": step.weak,
             "strong": step.strong,
             "second weak": second_weak,
             "second strong": second_strong,
-            "mixed weak": interpolate(step.weak, second_weak, mix),
-            "mixed strong": interpolate(step.strong, second_strong, mix),
+            "mixed weak": self.mix(step, step.weak, second_weak),
+            "mixed strong": self.mix(step, step.strong, second_strong),
         }
 
-    def draw(self, step: Step) -> tuple[Tensor, Tensor]:
-        """lambda of Eq. 3 (one for each pair, or one for all) and each image's partner."""
-        return step.pairs(len(step.weak), self.beta, "icl", shared=self.reading == "authors")
+    def mix(self, step: Step, first: Tensor, second: Tensor) -> Tensor:
+        """lambda * u_i + (1 - lambda) * u_j of Eq. 3, of images or embeddings; of the first rows, as `share` says.
+
+        In the paper's reading j is another row of the same batch and lambda one for each pair; in the authors' j is the
+        same row of a second batch and lambda one for all.
+        """
+        mix, partner = step.pairs(len(first), self.beta, "icl", shared=self.reading == "authors")
+        if self.reading == "paper":
+            second = second[partner]
+        count = self.count(len(first))
+        return interpolate(first[:count], second[:count], mix[:count])
+
+    def count(self, rows: int) -> int:
+        """How many rows are mixed: two at least, since the projector has a batch norm."""
+        return min(rows, max(2, round(self.share * rows)))
 
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
         z = {name: output.embedding for name, output in out.items() if output.embedding is not None}
-        mix, partner = self.draw(step)
         if self.reading == "paper":
-            anchors = ["weak"]
-            mixed_embeddings = interpolate(z["weak"], z["weak"][partner], mix)
+            batches = ["weak"]  # whose embeddings are anchors and negatives
+            mixed_embeddings = self.mix(step, z["weak"], z["weak"])
             embeddings_of_mixed = z["mixed"]
         else:
-            anchors = ["weak", "second strong"]
-            mixed_weak = interpolate(z["weak"], z["second weak"], mix)
-            mixed_strong = interpolate(z["strong"], z["second strong"], mix)
+            batches = ["weak", "second strong"]
+            mixed_weak = self.mix(step, z["weak"], z["second weak"])
+            mixed_strong = self.mix(step, z["strong"], z["second strong"])
             mixed_embeddings = torch.cat([mixed_weak, mixed_strong])
             embeddings_of_mixed = torch.cat([z["mixed weak"], z["mixed strong"]])
         allowed = None
         if self.negatives == "other-class":
-            guess = torch.cat([out[name].logits for name in anchors]).argmax(1)
+            guess = torch.cat([out[name].logits for name in batches]).argmax(1)
             allowed = guess[:, None] != guess
+        rows = len(step.weak)
+        mixed = torch.arange(rows, device=step.labels.device) < self.count(rows)
+        anchors = mixed.repeat(len(batches)).nonzero().flatten() if self.share < 1 else None
+        embeddings = torch.cat([z[name] for name in batches])
         contrast = interpolation_contrast(
-            mixed_embeddings, embeddings_of_mixed, torch.cat([z[name] for name in anchors]), self.temperature, allowed
+            mixed_embeddings, embeddings_of_mixed, embeddings, self.temperature, allowed, anchors
         )
         return {"contrast": self.weight * contrast}  # alpha L_c

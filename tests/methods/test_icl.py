@@ -19,9 +19,9 @@ AUTHORS = ["weak", "strong", "second weak", "second strong", "mixed weak", "mixe
 
 
 def test_paper_reading_mixes_weak_views_within_the_batch() -> None:
-    step, method = make_step(3), ICL()
+    step, method = make_step(3), ICL(share=1.0)
     inputs = method.inputs(step)
-    mix, partner = method.draw(step)
+    mix, partner = step.pairs(len(step.weak), 0.75, "icl")
     assert list(inputs) == PAPER
     assert inputs["weak"] is step.weak
     assert sorted(partner.tolist()) == list(range(len(step.weak)))
@@ -33,9 +33,9 @@ def test_paper_reading_mixes_weak_views_within_the_batch() -> None:
 
 
 def test_authors_reading_mixes_weak_and_strong_views_with_a_second_batch() -> None:
-    step, method = make_step(3), ICL(reading="authors")
+    step, method = make_step(3), ICL(reading="authors", share=1.0)
     inputs = method.inputs(step)
-    mix, _ = method.draw(step)
+    mix, _ = step.pairs(len(step.weak), 0.75, "icl", shared=True)
     m = mix[0].item()
     assert list(inputs) == AUTHORS
     assert inputs["weak"] is step.weak
@@ -51,44 +51,74 @@ def test_authors_reading_mixes_weak_and_strong_views_with_a_second_batch() -> No
 @pytest.mark.parametrize("reading", ["paper", "authors"])
 @pytest.mark.parametrize("beta", [0.2, 3.0])
 def test_lambda_is_of_the_beta_that_was_asked_for(beta: float, reading: Literal["paper", "authors"]) -> None:
-    step = make_step(2)
-    expected = step.pairs(len(step.weak), beta, "icl", shared=reading == "authors")
-    assert all(map(torch.equal, ICL(beta=beta, reading=reading).draw(step), expected))
+    """Rows that are 1, mixed with rows that are 0, show lambda."""
+    step, ones = make_step(2), torch.ones(8, 1)
+    zeros = torch.zeros(8, 1)
+    expected, partner = step.pairs(8, beta, "icl", shared=reading == "authors")
+    first, second = (torch.arange(8.0)[:, None], torch.arange(8.0)[:, None]) if reading == "paper" else (ones, zeros)
+    found = ICL(beta=beta, reading=reading, share=1.0).mix(step, first, second)
+    if reading == "paper":
+        torch.testing.assert_close(found[:, 0], expected * torch.arange(8) + (1 - expected) * partner)
+    else:
+        torch.testing.assert_close(found[:, 0], expected)
+
+
+@pytest.mark.parametrize("reading", ["paper", "authors"])
+@pytest.mark.parametrize(("share", "count"), [(1.0, 8), (0.5, 4), (0.3, 2), (0.01, 2)])
+def test_a_share_of_the_batch_is_mixed_as_it_would_be_anyway(
+    share: float, count: int, reading: Literal["paper", "authors"]
+) -> None:
+    step = make_step(3)
+    whole, part = (ICL(reading=reading, share=one).inputs(step) for one in (1.0, share))
+    for name, images in part.items():
+        assert torch.equal(images, whole[name][:count] if name.startswith("mixed") else whole[name])
 
 
 Rows = list[list[float]]
 
 
+def some_mixed(out: dict[str, Output], count: int) -> dict[str, Output]:
+    """The outputs of a network that was given `count` mixes."""
+    parts = {name: [c[:count].detach().requires_grad_() for c in row if c is not None] for name, row in out.items()}
+    return {name: Output(*parts[name]) if name.startswith("mixed") else row for name, row in out.items()}
+
+
+@pytest.mark.parametrize("share", [1.0, 0.4])
 @pytest.mark.parametrize("negatives", ["all", "other-class"])
 @pytest.mark.parametrize("temperature", [1.0, 0.2])
-def test_paper_loss_and_gradients(temperature: float, negatives: Literal["all", "other-class"]) -> None:
-    step, out = make_step(1), answers(PAPER)
-    method = ICL(weight=0.5, temperature=temperature, negatives=negatives)
-    mix, partner = (draw.tolist() for draw in method.draw(step))
+def test_paper_loss_and_gradients(temperature: float, negatives: Literal["all", "other-class"], share: float) -> None:
+    count = round(8 * share)
+    step, out = make_step(1), some_mixed(answers(PAPER), count)
+    method = ICL(weight=0.5, temperature=temperature, negatives=negatives, share=share)
+    mix, partner = (draw.tolist() for draw in step.pairs(8, 0.75, "icl"))
     classes = out["weak"].logits.argmax(1).tolist() if negatives == "other-class" else []
 
     def expected(z: dict[str, Rows]) -> float:
-        mix_z = reference.interpolate(z["weak"], [z["weak"][j] for j in partner], mix)
-        return 0.5 * reference.interpolation_contrast(mix_z, z["mixed"], z["weak"], temperature, classes)
+        mix_z = reference.interpolate(z["weak"], [z["weak"][j] for j in partner], mix)[:count]
+        anchors = range(count)
+        return 0.5 * reference.interpolation_contrast(mix_z, z["mixed"], z["weak"], temperature, classes, anchors)
 
     check(method.loss(step, out), out, expected)
 
 
+@pytest.mark.parametrize("share", [1.0, 0.4])
 @pytest.mark.parametrize("negatives", ["all", "other-class"])
-def test_authors_loss_and_gradients(negatives: Literal["all", "other-class"]) -> None:
-    step, out = make_step(1), answers(AUTHORS)
-    method = ICL(weight=0.7, temperature=0.5, reading="authors", negatives=negatives)
-    mix = method.draw(step)[0].tolist()
+def test_authors_loss_and_gradients(negatives: Literal["all", "other-class"], share: float) -> None:
+    count = round(8 * share)
+    step, out = make_step(1), some_mixed(answers(AUTHORS), count)
+    method = ICL(weight=0.7, temperature=0.5, reading="authors", negatives=negatives, share=share)
+    mix = step.pairs(8, 0.75, "icl", shared=True)[0].tolist()
     classes = []
     if negatives == "other-class":
         classes = [k for name in ("weak", "second strong") for k in out[name].logits.argmax(1).tolist()]
 
     def expected(z: dict[str, Rows]) -> float:
-        positives = reference.interpolate(z["weak"], z["second weak"], mix)
-        positives += reference.interpolate(z["strong"], z["second strong"], mix)
+        positives = reference.interpolate(z["weak"], z["second weak"], mix)[:count]
+        positives += reference.interpolate(z["strong"], z["second strong"], mix)[:count]
         rows = z["weak"] + z["second strong"]
         mixed = z["mixed weak"] + z["mixed strong"]
-        return 0.7 * reference.interpolation_contrast(positives, mixed, rows, 0.5, classes)
+        anchors = [*range(count), *range(8, 8 + count)]
+        return 0.7 * reference.interpolation_contrast(positives, mixed, rows, 0.5, classes, anchors)
 
     check(method.loss(step, out), out, expected)
 

@@ -21,12 +21,22 @@ def dot(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def interpolation_contrast(
-    mixed_embeddings: Rows, embeddings_of_mixed: Rows, embeddings: Rows, temperature: float, same: Sequence[int] = ()
+    mixed_embeddings: Rows,
+    embeddings_of_mixed: Rows,
+    embeddings: Rows,
+    temperature: float,
+    same: Sequence[int] = (),
+    anchors: Sequence[int] | None = None,
 ) -> float:
-    """`same`, where given, are class numbers: images of one class do not push each other apart."""
+    """`same`, where given, are class numbers: images of one class do not push each other apart.
+
+    `anchors` are the rows that were mixed, in the order of the mixes; default all.
+    """
     total = 0.0
-    for i, z in enumerate(embeddings):
-        total -= dot(mixed_embeddings[i], embeddings_of_mixed[i]) / temperature
+    anchors = range(len(embeddings)) if anchors is None else anchors
+    for pair, i in enumerate(anchors):
+        z = embeddings[i]
+        total -= dot(mixed_embeddings[pair], embeddings_of_mixed[pair]) / temperature
         pushes = [
             math.exp(dot(z, other) / temperature)
             for k, other in enumerate(embeddings)
@@ -34,7 +44,7 @@ def interpolation_contrast(
         ]
         if pushes:
             total += math.log(sum(pushes))
-    return total / len(embeddings)
+    return total / len(anchors)
 
 
 def fixmatch(
