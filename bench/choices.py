@@ -190,7 +190,19 @@ class PiModelApart(PiModel):
     apart: ClassVar[Mapping[str, str]] = {"second": "second"}
 
 
-CHOICES: dict[str, tuple[str, type[Method] | None]] = {  # name -> our method, and the other way; None: another head
+Way = type[Method] | dict[str, Any] | Callable[[Trainer], None]
+
+
+def xavier(trainer: Trainer) -> None:
+    """Xavier weights and zero bias for the head, in the average too."""
+    for network in (trainer.network, trainer.teacher):
+        torch.manual_seed(trainer.plan.recipe.seed)
+        nn.init.xavier_normal_(network.head.weight)
+        nn.init.zeros_(network.head.bias)
+
+
+# Name -> our method, and the other way: another class, other settings, or something to be done before the first step.
+CHOICES: dict[str, tuple[str, Way]] = {
     "adamatch: half": ("adamatch", AdaMatchHalf),
     "adamatch: hard": ("adamatch", AdaMatchHard),
     "adamatch: moving": ("adamatch", AdaMatchMoving),
@@ -202,41 +214,38 @@ CHOICES: dict[str, tuple[str, type[Method] | None]] = {  # name -> our method, a
     "ict: authors": ("ict", ICTAuthors),
     "vat: entropy": ("vat", VATEntropy),
     "pi-model: apart": ("pi-model", PiModelApart),
-    "fixmatch: head": ("fixmatch", None),
-    "supervised: head": ("supervised", None),
+    "fixmatch: head": ("fixmatch", xavier),
+    "supervised: head": ("supervised", xavier),
+    "icl-ssl: share 0.5": ("icl-ssl", {"icl.share": 0.5}),
+    "icl-ssl: share 0.25": ("icl-ssl", {"icl.share": 0.25}),
+    "icl-ssl: share 0.125": ("icl-ssl", {"icl.share": 0.125}),
+    "icl-ssl: fixmatch": ("icl-ssl", {"method": "fixmatch"}),
 }
-
-
-def xavier(trainer: Trainer) -> None:
-    """Xavier weights and zero bias for the head, in the average too."""
-    for network in (trainer.network, trainer.teacher):
-        torch.manual_seed(trainer.plan.recipe.seed)
-        nn.init.xavier_normal_(network.head.weight)
-        nn.init.zeros_(network.head.bias)
 
 
 def run(data: str, root: str | None, choice: str, seed: int) -> dict[str, Any]:
     """One training; `choice` is the name of one, or of a method in our way."""
     torch.set_num_threads(1)
-    base, other = CHOICES.get(choice, (choice, None))
-    ours = METHODS[base]
-    prepare: Callable[[Trainer], None] | None = xavier if choice in CHOICES and other is None else None
-    METHODS[base] = other or METHODS[base]
+    base, way = CHOICES.get(choice, (choice, {}))
+    ours = METHODS.get(base)
+    if isinstance(way, type):
+        METHODS[base] = way
     try:
-        return run_recipe(data, root, base, seed, prepare) | {"choice": choice}
+        return {"data": data, "choice": choice, "seed": seed} | run_recipe(data, root, base, seed, way)
     finally:
-        METHODS[base] = ours  # a worker process has other runs to do
+        if ours is not None:
+            METHODS[base] = ours  # a worker process has other runs to do
 
 
-def run_recipe(
-    data: str, root: str | None, method: str, seed: int, prepare: Callable[[Trainer], None] | None
-) -> dict[str, Any]:
+def run_recipe(data: str, root: str | None, method: str, seed: int, way: Way) -> dict[str, Any]:
     dataset = load(data, root)
+    settings = dict(way) if isinstance(way, dict) else {}
     recipe = Recipe(
         data=data,
         root=root,
         labels_per_class=2,
-        method=method,
+        method=settings.pop("method", method),
+        settings=settings,
         batch=64,
         mu=1,
         learning_rate=0.06,
@@ -247,10 +256,10 @@ def run_recipe(
     )
     plan = for_images(IMAGES[data], make_plan(check_recipe(recipe), dataset), dataset)
     trainer = Trainer(replace(plan, evaluations=1), dataset)
-    if prepare:
-        prepare(trainer)
+    if not isinstance(way, type | dict):
+        way(trainer)
     fit(trainer)
-    return {"data": data, "seed": seed, "steps": plan.steps, **trainer.evaluate()}
+    return {"steps": plan.steps, **trainer.evaluate()}
 
 
 def done() -> list[dict[str, Any]]:

@@ -179,7 +179,7 @@ def train_small(fold: Fold, classes: int, operation: str | None, seed: int, netw
     )
     trainer = Trainer(make_plan(recipe, dataset), dataset)
     fit(trainer)
-    _, predicted = trainer.result()
+    predicted = trainer.test_predictions()
     assert predicted is not None
     return accuracy(predicted, fold.truth)
 
@@ -212,6 +212,8 @@ def measure(
     jobs: int | None = None,
 ) -> tuple[float, list[Drift]]:
     """Accuracy without any operation, and what each operation does to it."""
+    if not dataset.train.kind.image_views:
+        raise UserError(f"drift is for images; {dataset.name} holds {dataset.train.kind.describe()}.")
     for name in operations:
         if name not in DRIFTS:
             raise unknown("operation", name, DRIFTS)

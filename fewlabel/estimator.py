@@ -20,7 +20,7 @@ from .data.decode import decode_each, default_size
 from .data.examples import numbered
 from .errors import UserError
 from .evaluate import CHUNK
-from .model import Model
+from .model import OWN_ENCODER, Model
 from .networks import Classifier
 from .terminal import Terminal, with_progress
 from .training import Listener, Plan, Recipe, Trainer, check_recipe, choose_device, fit, make_plan
@@ -166,7 +166,8 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
             if drawing:
                 torch.manual_seed(plan.recipe.seed)
             network = self._train(plan, dataset, continued)
-        self.model_ = Model(network, examples.kind, names, plan.network, plan.recipe.method)
+        architecture = OWN_ENCODER if drawing else plan.network
+        self.model_ = Model(network, examples.kind, names, architecture, plan.recipe.method)
         guesses = self.classes_[self.model_.network_probabilities(rows).argmax(1).numpy()]
         known = (labels != UNLABELLED).numpy()
         self.transduction_ = np.where(known, self.classes_[labels.clamp(min=0).numpy()], guesses)
@@ -186,6 +187,12 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         """The features f(x) that the network has learnt: a vector for each row."""
         check_is_fitted(self)
         return self.model_.features(self._inputs(X))
+
+    @property
+    def network_(self) -> Classifier:
+        """The trained network, a torch module."""
+        check_is_fitted(self)
+        return self.model_.network
 
     # ---- from arguments to data, plan and network
 
@@ -264,13 +271,17 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         try:
             trainer = Trainer(plan, dataset, encoder=None if self.frozen else self.encoder, start=start)
         except UserError as error:
+            if start is None:
+                raise
             raise ValueError(f"warm_start is not possible: {error}") from error
         history = History()
-        listeners: list[Listener] = [DivergenceCheck(), Alarms(history, warn), history]
-        fit(trainer, [*listeners, ProgressBar("Training", Terminal())] if self.verbose else listeners, LINES)
+        listeners: list[Listener] = [DivergenceCheck(), Alarms(history, warn, flags=False), history]
+        terminal = Terminal(stderr=True)
+        if self.verbose and terminal.live:
+            listeners.append(ProgressBar("Training", terminal))
+        fit(trainer, listeners, LINES)
         self.history_ = [{name: line[name] for name in line if name != "evaluated"} for line in history.lines]
-        network, _ = trainer.result()
-        return network.cpu()
+        return trainer.averaged().cpu()
 
 
 def warn(text: str) -> None:

@@ -50,6 +50,7 @@ class Evaluation:
     probabilities: Tensor  # (N, classes)
     labels: Tensor  # -1 where unknown
     skipped: dict[str, str] = field(default_factory=dict)  # unreadable file -> reason
+    temperature: float = 1.0  # that the probabilities were made with
 
     @property
     def confusion(self) -> Tensor:

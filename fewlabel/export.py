@@ -1,5 +1,6 @@
 """A trained model for other programs: ONNX, with the preprocessing inside."""
 
+import copy
 import logging
 import warnings
 from pathlib import Path
@@ -37,7 +38,7 @@ def export_onnx(network: Classifier, kind: Kind, metadata: dict[str, str], path:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch's exporter about itself
         program = torch.onnx.export(
-            Exported(network.cpu()),
+            Exported(copy.deepcopy(network).cpu()),
             (example,),
             input_names=[kind.input_name],
             output_names=["probabilities"],

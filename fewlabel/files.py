@@ -42,8 +42,8 @@ def not_saved(path: Path, error: OSError) -> UserError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     advice = "free some space" if full else "check the folder"
     return UserError(
-        f"could not save {path} ({error.strerror}): {advice}, "
-        "then run the command again (with --resume to continue a training)."
+        f"could not save {path} ({error.strerror}): {advice}, then run the command again "
+        "(a training continues with --resume)."
     )
 
 

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from . import __version__
-from .data import Examples, Kind, kind_from, load_test
+from .data import UNLABELLED, Examples, Kind, kind_from, load_test
 from .errors import UserError
 from .evaluate import CHUNK, Evaluation, chunk_for, cross_fitted_error, fit_temperature, predict_probabilities
 from .export import export_onnx
@@ -24,6 +24,7 @@ from .predictions import Predictions
 from .training import choose_device
 
 FORMAT = 2  # of model.json; 1 is that of version 0.1
+OWN_ENCODER = "own encoder"  # instead of the name of a network
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 
 
@@ -98,15 +99,29 @@ class Model:
         """
         if isinstance(data, str | Path):
             data = load_test(data, root, labels=labels, classes=self.classes, kind=self.kind)
-        if isinstance(data, Examples):
-            inputs, truth, skipped = data.inputs, data.labels, data.skipped
-            rows = [self.network_probabilities(self.kind.adapt(part)) for part in inputs.split(CHUNK)]
-            return Evaluation(self.classes, torch.cat(rows), truth, skipped)
-        number = {name: i for i, name in enumerate(self.classes)}
-        if strange := [name for name in map(str, labels) if name not in number]:
-            raise UserError(f"the model has no class '{strange[0]}': its classes are {', '.join(self.classes)}.")
-        truth = torch.tensor([number[str(name)] for name in labels])
-        return Evaluation(self.classes, self.network_probabilities(self.kind.read(data)), truth)
+        if not isinstance(data, Examples):
+            if labels is None:
+                raise UserError("give the class of each input as labels: evaluate(inputs, labels).")
+            data = self._examples(self.kind.read(data), [str(label) for label in labels])
+        if not self.kind.accepts(data.kind):
+            raise UserError(f"these are {data.kind.describe()}; the model needs {self.kind.describe()}.")
+        if set(data.classes) != set(self.classes):
+            raise UserError(f"the examples have other classes than the model, which knows {', '.join(self.classes)}.")
+        if not data.known:
+            raise UserError("none of the examples has a label: accuracy cannot be measured on them.")
+        number = torch.tensor([self.classes.index(name) for name in data.classes] + [UNLABELLED])
+        rows = [self.network_probabilities(self.kind.adapt(part)) for part in data.inputs.split(CHUNK)]
+        temperature = self.network.temperature.item()
+        return Evaluation(self.classes, torch.cat(rows), number[data.labels], data.skipped, temperature)
+
+    def _examples(self, inputs: Tensor, labels: list[str]) -> Examples:
+        if len(inputs) != len(labels):
+            raise UserError(f"there are {len(inputs)} inputs and {len(labels)} labels.")
+        for label in labels:
+            if label not in self.classes:
+                raise UserError(f"the model has no class '{label}': its classes are {', '.join(self.classes)}.")
+        numbers = torch.tensor([self.classes.index(label) for label in labels], dtype=torch.int64)
+        return Examples(inputs, numbers, self.classes, labels, self.kind)
 
     def calibrate(self, evaluation: Evaluation) -> Calibration:
         """Fit the temperature to an evaluation, so that confidence matches accuracy; `save` keeps it."""
@@ -116,7 +131,8 @@ class Model:
         if correct == count:
             raise UserError(f"all {count} predictions are correct: calibration needs some mistakes to learn from.")
         after = cross_fitted_error(evaluation.probabilities, evaluation.labels)
-        self.network.temperature.mul_(fit_temperature(evaluation.probabilities, evaluation.labels))
+        fitted = fit_temperature(evaluation.probabilities, evaluation.labels)
+        self.network.temperature.fill_(evaluation.temperature * fitted)
         return Calibration(self.network.temperature.item(), evaluation.calibration_error, after)
 
     def export(self, path: str | Path) -> None:
@@ -131,6 +147,8 @@ class Model:
 
     def save(self, directory: str | Path) -> None:
         """Write model.safetensors and model.json. They hold numbers and names only: loading them runs no code."""
+        if self.architecture == OWN_ENCODER:
+            raise UserError("a model with an encoder of your own cannot be saved: pickle the classifier instead.")
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.network.state_dict().items()}
         description = {
             "format": FORMAT,
@@ -161,18 +179,20 @@ def load_model(run: str | Path, device: str | None = None) -> Model:
     """The model of a finished run, also of one that version 0.1 wrote."""
     run = Path(run)
     try:
-        facts = json.loads((run / DESCRIPTION).read_text())
+        facts = json.loads((run / DESCRIPTION).read_text(encoding="utf-8"))
         tensors = safetensors.torch.load_file(run / WEIGHTS)
         if facts.get("format", 1) > FORMAT:
             raise UserError(f"the model in {run} was written by a newer version of fewlabel: upgrade fewlabel.")
         kind = kind_from({"kind": "images"} | facts)  # format 1 had images only
-        network = make_classifier(
-            facts["network"], kind.shape, len(facts["classes"]), projector=facts["projector"], seed=0
-        )
+        classes, architecture = tuple(facts["classes"]), facts["network"]
+        network = make_classifier(architecture, kind.shape, len(classes), projector=facts["projector"], seed=0)
         network.load_state_dict(tensors)
+        model = Model(network.eval(), kind, classes, architecture, facts["method"])
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(f"{run} holds no trained model: give the directory of a finished run.") from error
-    except (json.JSONDecodeError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+    except UserError:
+        raise
+    except (ValueError, LookupError, AttributeError, TypeError, RuntimeError, SafetensorError) as error:
         raise UserError(f"the model in {run} is damaged: train it again.") from error
-    network = network.to(choose_device(device)).eval()
-    return Model(network, kind, tuple(facts["classes"]), facts["network"], facts["method"])
+    network.to(choose_device(device))
+    return model

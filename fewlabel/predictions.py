@@ -1,10 +1,9 @@
 """Predictions: class probabilities of examples by name, and predictions.csv."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from .files import write_csv
@@ -31,15 +30,17 @@ class Predictions:
     def labels(self) -> list[str]:
         return [self.classes[k] for k in self.probabilities.argmax(1).tolist()]
 
-    def at(self, positions: Sequence[int]) -> "Predictions":
+    def at(self, positions: Tensor) -> "Predictions":
         """Those at some positions, without the skipped files."""
-        return Predictions([self.names[i] for i in positions], self.probabilities[list(positions)], self.classes)
+        return Predictions([self.names[i] for i in positions.tolist()], self.probabilities[positions], self.classes)
 
     def split(self, min_confidence: float) -> tuple["Predictions", "Predictions"]:
         """The confident ones in their order, and the others, least confident first."""
-        unsure = [i for i in self.confidence.argsort().tolist() if self.confidence[i] < min_confidence]
-        sure = self.at(sorted(set(range(len(self))) - set(unsure)))
-        return Predictions(sure.names, sure.probabilities, self.classes, self.skipped), self.at(unsure)
+        confidence = self.confidence
+        order = confidence.argsort()
+        unsure = order[confidence[order] < min_confidence]
+        sure = self.at((confidence >= min_confidence).nonzero().flatten())
+        return replace(sure, skipped=self.skipped), self.at(unsure)
 
     def write(self, path: Path) -> None:
         """file, label, confidence and one column per class; a picture that could not be read has empty ones."""
@@ -51,7 +52,3 @@ class Predictions:
         ]
         rows += [[name] + [""] * (2 + len(self.classes)) for name in self.skipped]
         write_csv(path, ("file", "label", "confidence", *self.classes), rows)
-
-
-def no_predictions(classes: tuple[str, ...]) -> Predictions:
-    return Predictions([], torch.empty(0, len(classes)), classes)

@@ -217,13 +217,12 @@ def all_ranks() -> Iterator[Ranks]:
         yield ALONE
         return
     connected = dist.is_initialized()  # by the caller
-    if not connected:
-        connect()
-    elif "gloo" not in dist.get_backend_config():
+    if connected and "gloo" not in dist.get_backend_config():
         raise UserError('the processes must be connected by gloo as well: init_process_group("cpu:gloo,cuda:nccl").')
-    ranks = Ranks(dist.get_rank(), dist.get_world_size())
     try:
-        yield ranks
+        if not connected:
+            connect()
+        yield Ranks(dist.get_rank(), dist.get_world_size())
     except RuntimeError as error:  # torch's own errors of distribution are such
         if not is_lost(error):
             raise
@@ -233,7 +232,7 @@ def all_ranks() -> Iterator[Ranks]:
             "`torchrun --max-restarts 3` does so by itself."
         ) from error
     finally:
-        if not connected:
+        if not connected and dist.is_initialized():
             dist.destroy_process_group()
 
 
@@ -258,7 +257,8 @@ def connect() -> None:
 
 def is_lost(error: Exception) -> bool:
     """Is it about the connection to another process?"""
-    signs = ("connection closed by peer", "connection reset by peer", "broken pipe", "timed out waiting")
+    signs = ["connection closed by peer", "connection reset by peer", "broken pipe", "timed out waiting"]
+    signs += ["connectfullmesh failed"]
     network = isinstance(error, (dist.DistNetworkError, dist.DistStoreError))
     return network or any(sign in str(error).lower() for sign in signs)
 

@@ -37,7 +37,7 @@ class Setting:
     group: str = ""
 
     def check_bounds(self, name: str, value: float) -> None:
-        if not math.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"{name} must be a finite number, not {value}.")
         bounds = (
             ("at least", self.least, self.least is None or value >= self.least),

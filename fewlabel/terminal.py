@@ -13,8 +13,8 @@ Item = TypeVar("Item")
 class Terminal:
     """Prints messages, unless it is quiet; `live` where a bar can be drawn."""
 
-    def __init__(self, quiet: bool = False) -> None:
-        self.console = Console(quiet=quiet, soft_wrap=True, highlight=False)
+    def __init__(self, quiet: bool = False, stderr: bool = False) -> None:
+        self.console = Console(quiet=quiet, stderr=stderr, soft_wrap=True, highlight=False)
         self.live = self.console.is_terminal and not quiet
 
     def say(self, text: str) -> None:

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import Tensor, nn
 
-from fewlabel import UserError
+from fewlabel import Setting, UserError
 from fewlabel.data.arrays import as_pixels, brightest
 from fewlabel.estimator import FewLabelClassifier, encoded
 
@@ -694,3 +694,19 @@ def test_random_state_of_a_trained_encoder_with_dropout() -> None:
 def test_views_of_vectors_out_of_range(views: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="noise must be at least 0"):
         FewLabelClassifier(steps=1, **views).fit([[0.0], [1.0]], [0, 1])  # type: ignore[arg-type]
+
+
+def test_a_model_with_an_encoder_of_ones_own_is_not_saved(tmp_path: Path) -> None:
+    X, _, few = blobs()  # noqa: N806
+    fitted = model(5, encoder=nn.Linear(3, 4), frozen=False).fit(X, few)
+    with pytest.raises(UserError, match="pickle the classifier instead"):
+        fitted.model_.save(tmp_path)
+    assert fitted.network_ is fitted.model_.network
+
+
+def test_it_warns_where_the_command_raises_an_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is kept at a threshold above 1; the advice is spelled as in Python."""
+    X, _, few = blobs()  # noqa: N806
+    monkeypatch.setattr(Setting, "check_bounds", lambda *_: None)
+    with pytest.warns(UserWarning, match=r"hardly any pseudo-label(.|\n)*lower fixmatch.threshold \(now 1.1\)"):
+        FewLabelClassifier("fixmatch", settings={"threshold": 1.1}, steps=320, batch=4).fit(X, few)

@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.methods import table
@@ -172,3 +173,13 @@ def test_the_table_of_the_bench() -> None:
         "| `vat` |  | 1 failed |  |  | not run |  |  | not run |  |",
         "| `fixmatch` | 7 | 80.00 ± 14.14 (90.0, 70.0*) | 1.5 | 7 | 80.00 (80.0) | 1.5 | 7 | 50.00 (50.0) | 1.5 |",
     ]
+
+
+def test_settings_of_a_grid(tmp_path: Path) -> None:
+    """A default that is spelled out is the same run; but of arrays, whose kind is not known yet, it may be another."""
+    same = [name_of(replace(BASE, method="icl-ssl", settings=settings)) for settings in ({}, {"icl.weight": 0.5})]
+    other = [name_of(replace(BASE, data="a.npz", method="icl-ssl", settings=s)) for s in ({}, {"icl.weight": 0.5})]
+    assert same[0] == same[1]
+    assert other[0] != other[1]
+    checked = check_recipe(replace(BASE, method="mixup", settings={"beta": np.float32(0.5)}))
+    assert json.dumps(checked.settings) == '{"mixup.beta": 0.5}'

@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from fewlabel import Model, UserError, Vectors, load, load_model
+from fewlabel import Images, Model, UserError, Vectors, load, load_model
 from fewlabel.commands.main import main
 from fewlabel.data import ImageKind, VectorKind
 from fewlabel.networks import make_classifier
@@ -97,6 +97,56 @@ def test_evaluate_and_calibrate(pictures: list[Path], tmp_path: Path) -> None:
     assert model.evaluate(arrays, wrong).calibration_error < found.calibration_error
 
 
+def test_calibrating_twice_is_calibrating_once() -> None:
+    model = make_model()
+    arrays = np.random.default_rng(1).integers(0, 256, (40, 16, 16, 3), np.uint8)
+    names = [("b" if name == "a" else "a") if i % 4 == 0 else name for i, name in enumerate(model.predict(arrays))]
+    found = model.evaluate(arrays, names)
+    first, again = model.calibrate(found).temperature, model.calibrate(found).temperature
+    assert first == again
+    assert model.calibrate(model.evaluate(arrays, names)).temperature == pytest.approx(first, rel=1e-3)
+
+
+def test_classes_in_another_order_are_the_same_classes() -> None:
+    model = make_model()
+    pixels = torch.randint(256, (20, 3, 16, 16), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    labels = torch.arange(20) % 2
+    names = [str(n) for n in range(20)]
+    one, other = Images(pixels, labels, ("a", "b"), names), Images(pixels, 1 - labels, ("b", "a"), names)
+    assert model.evaluate(one).accuracy == model.evaluate(other).accuracy
+    for classes in (("a", "c"), ("a", "b", "c")):
+        with pytest.raises(UserError, match="other classes than the model"):
+            model.evaluate(Images(pixels, labels, classes, names))
+    with pytest.raises(UserError, match="none of the examples has a label"):
+        model.evaluate(Images(pixels, torch.full((20,), -1), ("a", "b"), names))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "there are no inputs"),
+        (np.zeros((0, 16, 16, 3)), "there are no inputs"),
+        (np.zeros((16, 16), np.uint8), "no batch of images"),
+        (None, "neither numbers nor pictures"),
+        (["a.png", 3], "neither numbers nor pictures"),
+        ("nofile.png", "cannot read the picture nofile.png"),
+        (np.full((1, 16, 16, 3), np.nan), "NaN or infinity"),
+        (np.full((1, 16, 16, 3), 300.0), "outside of that"),
+    ],
+)
+def test_odd_inputs_are_one_sentence(inputs: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make_model().predict(inputs)
+
+
+def test_odd_labels_are_one_sentence() -> None:
+    arrays = np.zeros((3, 16, 16, 3), np.uint8)
+    with pytest.raises(UserError, match="give the class of each input"):
+        make_model().evaluate(arrays)
+    with pytest.raises(UserError, match="3 inputs and 2 labels"):
+        make_model().evaluate(arrays, ["a", "b"])
+
+
 @pytest.mark.parametrize("kind", [ImageKind(3, 16), ImageKind(1, 16, white=1), VectorKind(5, noise=0.5, dropout=0.1)])
 def test_round_trip(tmp_path: Path, kind: ImageKind | VectorKind) -> None:
     name = kind.default_network(torch.device("cpu"))
@@ -143,12 +193,15 @@ def test_loading_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ({"size": None}, "damaged"),
         ({"kind": "sounds"}, "damaged"),
         ({"format": 3}, "newer version"),
+        ({"method": None}, "damaged"),
+        ([], "damaged"),
     ],
 )
-def test_a_model_that_does_not_fit_its_description(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_a_model_that_does_not_fit_its_description(tmp_path: Path, change: Any, message: str) -> None:
     make_model().save(tmp_path)
     facts = json.loads((tmp_path / "model.json").read_text())
-    (tmp_path / "model.json").write_text(json.dumps(facts | change))
+    facts = {k: v for k, v in (facts | change).items() if v is not None} if isinstance(change, dict) else change
+    (tmp_path / "model.json").write_text(json.dumps(facts))
     with pytest.raises(UserError, match=message):
         load_model(tmp_path)
 
@@ -160,7 +213,7 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
 
 def test_vectors_for_a_model_of_images() -> None:
     rows = Vectors(torch.zeros(2, 5), torch.zeros(2, dtype=torch.int64), ("a", "b"), ("1", "2"))
-    with pytest.raises(UserError, match="do not fit"):
+    with pytest.raises(UserError, match="these are rows of 5 numbers; the model needs images of 16x16"):
         make_model().evaluate(rows)
 
 

@@ -35,13 +35,15 @@ PAPER_COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    words = ["--help"] if words == ["help"] else words
     try:
         if words and not words[0].startswith("-") and words[0] not in (*COMMANDS, PAPER):
             raise unknown("command", words[0], (*COMMANDS, PAPER))  # cyclopts would import all of them first
         make_app(words)(words, exit_on_error=False, print_error=False, result_action="return_value")
         return USAGE_ERROR if words in ([], [PAPER]) else 0
     except CycloptsError as error:
-        name = f"{words[0]} " if words[0] in (*COMMANDS, PAPER) else ""
+        known = (*COMMANDS, PAPER, *(PAPER_COMMANDS if words[:1] == [PAPER] else ()))
+        name = "".join(f"{word} " for word in words[:2] if word in known)
         print(f"fewlabel: {error} See `fewlabel {name}--help`.", file=sys.stderr)
         return USAGE_ERROR
     except UserError as error:
@@ -84,11 +86,13 @@ def make_app(words: Sequence[str]) -> App:
     paper = App(name=PAPER, help=about_paper, sort_key=len(COMMANDS))
     for group, commands in ((app, COMMANDS), (paper, PAPER_COMMANDS)):
         for position, (name, (place, text)) in enumerate(commands.items()):
-            if name == "train" and list(words[:1]) == ["train"]:
+            if name == "train" and next((word for word in words if not word.startswith("-")), "") == "train":
                 from .training import train_for
 
                 text = f"{text}\n\nUse --method NAME --help for the settings of another method."
-                group.command(train_for(words[1:]), name=name, help=text, sort_key=position)
+                group.command(
+                    train_for([word for word in words if word != "train"]), name=name, help=text, sort_key=position
+                )
             else:
                 group.command(f"fewlabel.commands.{place}", name=name, help=text, sort_key=position)
     app.command(paper)

@@ -39,7 +39,8 @@ def print_method(console: Console, part: str, method: type[Method]) -> None:
     )
     table = Table(box=None, show_header=False, padding=(0, 2))
     for name, parameter in settings_of(method).items():
-        table.add_row(f"  --{part}.{name}", str(parameter.default), parameter.setting.help)
+        others = [f" ({kind}: {values[name]})" for kind, values in method.defaults_for.items() if name in values]
+        table.add_row(f"  --{part}.{name}", f"{parameter.default}{''.join(others)}", parameter.setting.help)
     if table.row_count:
         console.print(table)
 

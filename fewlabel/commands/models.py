@@ -21,7 +21,7 @@ Device = Annotated[str | None, Parameter(help="cpu, cuda or mps; default the bes
 
 def predict(
     run: Run,
-    path: Annotated[str, Parameter(help="folder of pictures, or one picture")],
+    path: Annotated[str, Parameter(help="folder of pictures, one picture, or .npz file of rows")],
     /,
     *,
     output: Annotated[
@@ -39,12 +39,14 @@ def predict(
         raise UserError(f"--output and --review are the same file, {review}: name two.")
     if not 0 <= min_confidence <= 1:
         raise UserError(f"--min-confidence must be between 0 and 1, not {min_confidence:g}.")
-    sure, unsure = load_model(run, device).label(path).split(min_confidence)
+    model = load_model(run, device)
+    noun = "pictures" if model.kind.image_views else model.kind.noun
+    sure, unsure = model.label(path).split(min_confidence)
     sure.write(Path(output))
-    print(f"{len(sure)} pictures labelled, {len(sure.skipped)} could not be read: {output}")
+    print(f"{len(sure)} {noun} labelled, {len(sure.skipped)} could not be read: {output}")
     if min_confidence:
         unsure.write(Path(review))
-        print(f"{len(unsure)} pictures to review, with a confidence below {min_confidence:g}: {review}")
+        print(f"{len(unsure)} {noun} to review, with a confidence below {min_confidence:g}: {review}")
 
 
 def evaluate(
@@ -78,7 +80,9 @@ def evaluate(
         console.print(f"{len(found.skipped)} pictures could not be read, beginning with {first}.", markup=False)
     if calibrate:
         fitted = model.calibrate(found)
-        model.save(run)
+        with RunDirectory(run) as directory:
+            directory.lock()
+            model.save(run)
         console.print(
             f"Calibrated with a temperature of {fitted.temperature:.2f}: the calibration error is now "
             f"{100 * fitted.after:.1f} points (cross-fitted: each half uses the temperature of the other)"

@@ -2,11 +2,12 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from ..methods import parts_of, settings_of
+from ..methods import Method, parts_of, settings_of
 from ..settings import Parameter as Declared
 from ..settings import Setting, parameters_of
 from ..training import Recipe
@@ -27,7 +28,7 @@ def train_command(action: Action, words: Sequence[str]) -> Callable[..., None]:
     data, _ = recipe.pop("data"), recipe.pop("settings")
     parts = parts_of(chosen_method(words))
     settings = {
-        identifier(part, name): (f"{part}.{name}", declared)
+        identifier(part, name): (f"{part}.{name}", with_other_defaults(declared, name, method))
         for part, method in parts.items()
         for name, declared in settings_of(method).items()
     }
@@ -42,7 +43,8 @@ def train_command(action: Action, words: Sequence[str]) -> Callable[..., None]:
 
     def command(data: str, **values: Any) -> None:
         more = {name: values.pop(name, False) for name in MORE}
-        chosen = {settings[name][0]: values.pop(name) for name in list(values) if name in settings}
+        given = {settings[name][0]: values.pop(name) for name in list(values) if name in settings}
+        chosen = {name: value for name, value in given.items() if value is not None}
         action(Recipe(data=data, settings=chosen, **values), **more)
 
     command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
@@ -60,13 +62,22 @@ def described(declared: Declared, **more: Any) -> Any:
     return Annotated[declared.annotation, Parameter(help=declared.setting.help, **more)]
 
 
+def with_other_defaults(declared: Declared, name: str, method: type[Method]) -> Declared:
+    """The help also tells the default for other kinds of data; not given, a setting is decided by the kind."""
+    others = [f"for {kind} {values[name]}" for kind, values in method.defaults_for.items() if name in values]
+    if not others:
+        return declared
+    text = f"{declared.setting.help}; default {declared.default}, {', '.join(others)}"
+    return Declared(declared.annotation | None, None, replace(declared.setting, help=text))
+
+
 def identifier(part: str, setting: str) -> str:
     """A name for Python: `pi_model__ramp`."""
     return f"{part}__{setting}".replace("-", "_")
 
 
 def chosen_method(words: Sequence[str]) -> str:
-    """What --method says, before the rest can be parsed; the last one counts."""
+    """What --method says, before the rest can be parsed."""
     method = Recipe.method
     for position, word in enumerate(words):
         if word == "--method" and position + 1 < len(words):

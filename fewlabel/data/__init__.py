@@ -95,6 +95,8 @@ def load_test(
         raise UserError(f"{data} has no test part.")
     if not test.known:
         raise UserError(f"the test examples of {data} have no labels: accuracy cannot be measured on them.")
-    if test.classes != tuple(classes) or not kind.accepts(test.kind):
-        raise UserError(f"{data} has other classes or {test.kind.describe()}; the model needs {kind.describe()}.")
+    if not kind.accepts(test.kind):
+        raise UserError(f"{data} holds {test.kind.describe()}; the model needs {kind.describe()}.")
+    if test.classes != tuple(classes):
+        raise UserError(f"{data} has other classes than the model, which knows {', '.join(classes)}.")
     return test

@@ -26,7 +26,16 @@ def as_pictures(inputs: Any) -> list[Path | Image.Image]:
 
 
 def as_array(inputs: Any) -> NDArray[Any]:
-    return inputs.detach().cpu().numpy() if isinstance(inputs, Tensor) else np.asarray(inputs)
+    """Of numbers, with a batch dimension."""
+    try:
+        array = inputs.detach().cpu().numpy() if isinstance(inputs, Tensor) else np.asarray(inputs)
+    except ValueError as error:  # of rows of several lengths
+        raise UserError(f"the inputs are no array ({error}).") from error
+    if array.size == 0:
+        raise UserError("there are no inputs.")
+    if array.dtype.kind not in "biuf":
+        raise UserError("the inputs are neither numbers nor pictures: give arrays, PIL images, files or a folder.")
+    return array
 
 
 def channels_first(array: NDArray[Any]) -> NDArray[Any] | None:
@@ -41,12 +50,14 @@ def channels_first(array: NDArray[Any]) -> NDArray[Any] | None:
 
 def brightest(array: NDArray[Any]) -> int:
     """What white is in these images: 255, or 1 of truth values and where no float exceeds that."""
-    floats_to_1 = array.dtype.kind == "f" and array.size and np.nanmax(array) <= SLACK
+    floats_to_1 = array.dtype.kind == "f" and np.nan_to_num(array).max(initial=0) <= SLACK
     return 1 if floats_to_1 or array.dtype.kind == "b" else 255
 
 
 def as_pixels(array: NDArray[Any], white: int) -> Tensor:
     """uint8 (N, C, H, W) of any usual array of images, in which `white` is the largest value."""
+    if array.ndim < 3:
+        raise UserError(f"an array of shape {array.shape} is no batch of images: give (N, H, W) or (N, H, W, 3).")
     ordered = channels_first(array)
     if ordered is None:
         raise UserError(f"images must be square and of one or three channels, not of shape {array.shape[1:]}.")

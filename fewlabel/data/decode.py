@@ -82,8 +82,6 @@ def decode_each(pictures: Sequence[Path | Image.Image], size: int) -> Tensor:
     for picture in pictures:
         try:
             arrays.append(square(picture, size) if isinstance(picture, Image.Image) else decode(picture, size))
-        except FileNotFoundError:
-            raise
         except Exception as error:  # decoders raise whatever a damaged file makes them raise
             raise UserError(f"cannot read the picture {picture} ({error}).") from error
     return torch.from_numpy(np.stack(arrays))

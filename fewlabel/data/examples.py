@@ -36,6 +36,30 @@ class Examples:
         return self.inputs
 
     @property
+    def channels(self) -> int:
+        """Of images; of vectors, their columns."""
+        return self.kind.shape[0]
+
+    @property
+    def size(self) -> int:
+        """The side of images, which are square."""
+        return self.kind.shape[-1]
+
+    def fitting(self, others: "Examples") -> "Examples":
+        """Other examples as of this kind: coloured pictures made grey for a model of grey ones, say."""
+        if others.kind.shape == self.kind.shape:
+            return others
+        return Examples(
+            self.kind.adapt(others.inputs),
+            others.labels,
+            others.classes,
+            others.names,
+            self.kind,
+            others.skipped,
+            others.source,
+        )
+
+    @property
     def known(self) -> int:
         """How many of them have a label."""
         return int((self.labels != UNLABELLED).sum())

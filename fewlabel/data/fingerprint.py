@@ -7,10 +7,10 @@ from .examples import Dataset
 
 
 def data_digest(dataset: Dataset) -> str:
-    """Of sizes, classes, labels and names: the same wherever the files lie."""
+    """Of sizes, classes, kind, labels and names: the same wherever the files lie."""
     digest = hashlib.sha256()
     for examples in filter(None, (dataset.train, dataset.test)):
-        digest.update(repr((tuple(examples.inputs.shape), examples.classes)).encode())
+        digest.update(repr((tuple(examples.inputs.shape), examples.classes, examples.kind.to_dict())).encode())
         digest.update(examples.labels.numpy().tobytes())
         digest.update("\n".join(examples.names).encode("utf-8", "surrogateescape"))
     return digest.hexdigest()

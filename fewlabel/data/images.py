@@ -30,7 +30,7 @@ class ImageKind(Kind):
 
     name = "images"
     noun = "images"
-    mirrored = True
+    image_views = True
     input_name = "pixels"
     dtype = torch.uint8
 
@@ -39,7 +39,7 @@ class ImageKind(Kind):
         return self.channels, self.size, self.size
 
     def describe(self) -> str:
-        return f"images of {self.size}x{self.size}"
+        return f"{'grey ' if self.channels == 1 else ''}images of {self.size}x{self.size}"
 
     def default_network(self, device: torch.device) -> str:
         """The paper's network where there is an accelerator, else one that a CPU trains in minutes."""
@@ -104,17 +104,27 @@ class ImageKind(Kind):
         return buffer.getvalue()
 
 
-def Images(  # noqa: N802
-    pixels: Tensor,
-    labels: Tensor,
-    classes: tuple[str, ...],
-    names: Sequence[str],
-    skipped: dict[str, str] | None = None,
-    source: str = "",
-) -> Examples:
+class Images(Examples):
     """Examples of images: `pixels` are uint8 (N, C, H, W), square, and `labels` int64, -1 for unlabelled."""
-    assert pixels.ndim == 4 and pixels.shape[2] == pixels.shape[3], "pixels are (N, C, H, W), square"
-    return Examples(pixels, labels, classes, names, ImageKind(*pixels.shape[1:3]), skipped or {}, source)
+
+    def __init__(
+        self,
+        pixels: Tensor | None = None,
+        labels: Tensor | None = None,
+        classes: tuple[str, ...] = (),
+        names: Sequence[str] = (),
+        skipped: dict[str, str] | None = None,
+        source: str = "",
+        *,
+        inputs: Tensor | None = None,
+        kind: Kind | None = None,
+    ) -> None:
+        """`inputs` and `kind` are what dataclasses.replace gives."""
+        if pixels is not None:
+            assert pixels.ndim == 4 and pixels.shape[2] == pixels.shape[3], "pixels are (N, C, H, W), square"
+            inputs, kind = pixels, ImageKind(*pixels.shape[1:3])
+        assert inputs is not None and labels is not None and kind is not None
+        super().__init__(inputs, labels, tuple(classes), names, kind, skipped or {}, source)
 
 
 def as_picture(pixels: Tensor) -> np.ndarray:

@@ -21,7 +21,7 @@ class Kind(ABC):
 
     name: ClassVar[str]  # in model.json
     noun: ClassVar[str]  # in messages, plural
-    mirrored: ClassVar[bool]  # do views mirror them, where that is not disabled?
+    image_views: ClassVar[bool]  # are its views augmentations of images?
     input_name: ClassVar[str]  # in ONNX files
     dtype: ClassVar[torch.dtype]  # of the inputs
 
@@ -56,6 +56,12 @@ class Kind(ABC):
 
         `scale` subtracts the mean and divides by the standard deviation; `gather` adds the rows of other processes.
         """
+
+    def with_views(self, noise: float, dropout: float) -> "Kind":
+        """This kind with those views, which only vectors have."""
+        if noise or dropout:
+            raise UserError(f"--noise and --dropout are for vectors, not for {self.describe()}.")
+        return self
 
     @abstractmethod
     def read(self, inputs: Any) -> Tensor:

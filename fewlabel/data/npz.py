@@ -22,14 +22,7 @@ def read_npz(path: Path) -> Dataset:
 
     y_train holds -1 for an unlabelled example.
     """
-    try:
-        with open(path, "rb") as file:
-            content = np.load(file, allow_pickle=False)
-            if not isinstance(content, np.lib.npyio.NpzFile):
-                raise ValueError("it holds a single array")
-            arrays = {name: mapped(path, content, name) for name in content.files}
-    except Exception as error:  # a damaged archive can raise anything
-        raise UserError(f"{path} cannot be read as arrays ({error}).") from error
+    arrays = read_arrays(path)
     if "x_train" not in arrays or "y_train" not in arrays:
         raise UserError(f"{path} holds {', '.join(arrays) or 'nothing'}: it needs x_train and y_train.")
     if ("x_test" in arrays) != ("y_test" in arrays):
@@ -59,6 +52,28 @@ def read_npz(path: Path) -> Dataset:
     return Dataset(path.stem, train, test, flip=colour)
 
 
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with open(path, "rb") as file:
+            content = np.load(file, allow_pickle=False)
+            if not isinstance(content, np.lib.npyio.NpzFile):
+                raise ValueError("it holds a single array")
+            return {name: mapped(path, content, name) for name in content.files}
+    except Exception as error:  # a damaged archive can raise anything
+        raise UserError(f"{path} cannot be read as arrays ({error}).") from error
+
+
+def read_rows(path: Path) -> torch.Tensor:
+    """Vectors to predict: the array x, else x_test, else x_train."""
+    if path.suffix != ".npz":
+        raise UserError(f"{path} is no .npz file, which rows of numbers are read from.")
+    arrays = read_arrays(path)
+    for name in ("x", "x_test", "x_train"):
+        if name in arrays:
+            return row_array(path, name, arrays[name])
+    raise UserError(f"{path} holds {', '.join(arrays) or 'nothing'}: it needs x.")
+
+
 def mapped(path: Path, content: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
     """An array of the archive; a large one that is not compressed stays in the file, memory-mapped."""
     entry = content.zip.getinfo(f"{name}.npy")  # type: ignore[union-attr]
@@ -82,7 +97,7 @@ def label_array(path: Path, name: str, array: np.ndarray) -> np.ndarray:
 
 
 def row_array(path: Path, name: str, array: np.ndarray) -> torch.Tensor:
-    if array.dtype.kind not in "iufb":
+    if array.dtype.kind not in "iufb" or array.ndim != 2 or array.shape[1] == 0:
         raise UserError(f"{path}: {name} must be numbers of shape (N, D).")
     rows = torch.from_numpy(np.ascontiguousarray(array, np.float32))
     if not rows.isfinite().all():

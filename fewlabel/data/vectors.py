@@ -1,7 +1,8 @@
 """Vectors: rows of numbers, such as tables, embeddings and signals."""
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..augment.vectors import vector_view
 from ..errors import UserError
 from ..randomness import Draws
 from .arrays import as_array
-from .examples import Examples
+from .examples import UNLABELLED, Examples, numbered
 from .kind import Kind
 
 LIKE = 10  # ranges of columns are alike where the largest is at most so many times the median
@@ -32,7 +33,7 @@ class VectorKind(Kind):
 
     name = "vectors"
     noun = "rows"
-    mirrored = False
+    image_views = False
     input_name = "rows"
     dtype = torch.float32
 
@@ -71,6 +72,20 @@ class VectorKind(Kind):
         gather: Callable[[Tensor], Tensor],
     ) -> Tensor:
         return gather(vector_view(scale(rows), name, draws, self.noise, self.dropout))
+
+    def with_views(self, noise: float, dropout: float) -> "VectorKind":
+        return replace(self, noise=noise or self.noise, dropout=dropout or self.dropout)
+
+    def stream(self, path: Path, chunk: int, title: str = "") -> Iterator[Examples]:
+        """The rows `x` of an .npz file (or its `x_test`, or `x_train`)."""
+        from .npz import read_rows
+
+        rows = self.adapt(read_rows(path))
+        names = numbered(path.stem, len(rows))
+        for first in range(0, len(rows), chunk):
+            part = slice(first, first + chunk)
+            labels = torch.full((len(rows[part]),), UNLABELLED)
+            yield Examples(rows[part], labels, (), names[part], self)
 
     def read(self, inputs: Any) -> Tensor:
         try:

@@ -38,6 +38,7 @@ __all__ = [
     "Step",
     "Term",
     "check_kind",
+    "chosen_settings",
     "full_settings",
     "in_words",
     "make_method",

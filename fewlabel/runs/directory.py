@@ -2,18 +2,20 @@
 
 import contextlib
 import csv
+import glob
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import torch
 from filelock import FileLock, Timeout
 
 from ..errors import UserError
 from ..files import cannot_write, make_folder, write_csv, write_json
 from ..model import DESCRIPTION, WEIGHTS
-from ..training import Recipe
+from ..training import Plan, Recipe
 from .checkpoint import LAST, NEW, PREVIOUS
 
 FORMAT = 2  # of recipe.json; 1 is that of version 0.1
@@ -57,16 +59,22 @@ class RunDirectory:
         return facts
 
     def facts_to_continue(self) -> dict[str, Any]:
-        """What recipe.json says of a run that this version can resume or repeat."""
+        """What recipe.json says of a run that this version can resume, repeat or report on."""
         facts = self.facts()
         if facts is None:
             raise UserError(f"{self.path} holds no run: give the directory of one.")
-        if facts.get("format", 1) != FORMAT:
-            version = facts.get("versions", {}).get("fewlabel", "another version")
+        version = facts.get("versions", {}).get("fewlabel", "another version")
+        if facts.get("format", 1) > FORMAT:
+            raise UserError(f"{self.path} was written by fewlabel {version}, a newer version: upgrade fewlabel.")
+        if facts.get("format", 1) < FORMAT:
             raise UserError(
-                f"{self.path} was written by fewlabel {version}, whose runs this version can use but not continue or "
-                "repeat: install that version for it, or train again with `fewlabel train`."
+                f"{self.path} was written by fewlabel {version}: its model can be used, but to resume, repeat or "
+                "report on the run install that version, or train again with `fewlabel train`."
             )
+        try:
+            Plan.from_dict(facts, torch.empty(0))
+        except (LookupError, TypeError, AttributeError, RuntimeError) as error:
+            raise UserError(f"{self / RECIPE} is damaged: train again with another --out.") from error
         return facts
 
     @property
@@ -98,7 +106,7 @@ class RunDirectory:
         make_folder(self.path)
         if self._lock is not None:
             return
-        lock = FileLock(self / LOCK, blocking=False)
+        lock = FileLock(self / LOCK, blocking=False, fallback_to_soft=False)
         try:
             lock.acquire()
         except Timeout as error:
@@ -137,11 +145,19 @@ class RunDirectory:
     def history(self, stage: str = "", until: float = float("inf")) -> list[dict[str, Any]]:
         """The whole lines of metrics of a stage, up to a step."""
         path, lines = self.path / stage / METRICS, []
-        with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):  # the last line may be cut off by a kill
+        # The last line may be cut off by a kill.
+        with contextlib.suppress(FileNotFoundError, ValueError, LookupError, TypeError):
             for text in path.read_text(encoding="utf-8").splitlines():
                 line = json.loads(text)
                 if line["step"] <= until:
                     lines.append(line)
+        return lines
+
+    def finished_history(self) -> list[dict[str, Any]]:
+        """The lines of metrics of a run that has ended."""
+        lines = self.history()
+        if not lines or "loss" not in lines[-1] or "seconds" not in lines[-1]:
+            raise UserError(f"{self / METRICS} is missing or damaged: train again with another --out.")
         return lines
 
 
@@ -151,28 +167,44 @@ def is_ours(entry: Path) -> bool:
 
 
 def choose_directory(recipe: Recipe, *, resume: bool, overwrite: bool) -> Path:
-    """The directory that `out` names, or runs/DATA-METHOD-SEED with a running number where that run is finished.
+    """The directory that `out` names, or runs/DATA-METHOD-SEED with the next free number.
 
-    To resume, the newest one that is not finished; to overwrite, the newest one.
+    A run of the same recipe in such a directory is resumed, the newest unfinished one first, or overwritten; and one
+    that is not finished is not left behind silently.
     """
     if recipe.out:
         return recipe.directory
-    there = list(numbered_directories(recipe.directory))
-    newest = there[-1] if there else None
-    if resume:
-        unfinished = [path for path in there if not RunDirectory(path).finished]
-        newest = unfinished[-1] if unfinished else newest
-    if newest is None:
-        return recipe.directory
-    if resume or overwrite or not RunDirectory(newest).finished:
-        return newest
-    return recipe.directory.with_name(f"{recipe.directory.name}-{len(there) + 1}")
+    there = numbered_directories(recipe.directory)
+    same = [path for path in there.values() if is_of(recipe, RunDirectory(path))]
+    unfinished = [path for path in same if not RunDirectory(path).finished]
+    if resume and same:
+        return (unfinished or same)[-1]
+    if overwrite and same:
+        return same[-1]
+    if unfinished:
+        return unfinished[-1]
+    number = max(there, default=0) + 1
+    return recipe.directory if number == 1 else recipe.directory.with_name(f"{recipe.directory.name}-{number}")
 
 
-def numbered_directories(first: Path) -> Iterator[Path]:
-    """runs/x, runs/x-2, runs/x-3, ... as far as they exist."""
-    number, path = 1, first
-    while path.exists():
-        yield path
-        number += 1
-        path = first.with_name(f"{first.name}-{number}")
+def numbered_directories(first: Path) -> dict[int, Path]:
+    """runs/x, runs/x-2, runs/x-3, ... as far as they exist, by number."""
+    found = {1: first} if first.exists() else {}
+    for path in first.parent.glob(f"{glob.escape(first.name)}-*"):
+        number = path.name.removeprefix(f"{first.name}-")
+        if number.isdecimal() and int(number) > 1:
+            found[int(number)] = path
+    return dict(sorted(found.items()))
+
+
+def is_of(recipe: Recipe, run: RunDirectory) -> bool:
+    """Does a directory hold a run of that recipe? Settings that it does not name are as they may be."""
+    try:
+        facts = run.facts()
+    except UserError:
+        return False
+    if facts is None or facts.get("format", 1) != FORMAT:
+        return False
+    saved = facts["recipe"]
+    changed = set(recipe.differences(saved)) - {"settings"}
+    return not changed and recipe.settings.items() <= saved["settings"].items()

@@ -1,7 +1,5 @@
 """The end of a run: model, predictions and report; and how a report is made again from what is on disk."""
 
-from typing import Any
-
 import torch
 
 from ..data import Dataset
@@ -58,15 +56,27 @@ def predict_unlabelled(plan: Plan, dataset: Dataset, model: Model) -> tuple[Pred
     return Predictions(names, probabilities, train.classes, train.skipped), positions
 
 
+def write_missing_predictions(
+    directory: RunDirectory, plan: Plan, dataset: Dataset, model: Model, terminal: Terminal
+) -> None:
+    """predictions.csv of a finished run, where it is wanted and not there."""
+    if plan.recipe.predictions and not (directory / PREDICTIONS).exists():
+        predict_unlabelled(plan, dataset, model)[0].write(directory / PREDICTIONS)
+        terminal.say(f"Predictions: {directory / PREDICTIONS}")
+
+
 def remake_report(run: RunDirectory, root: str | None = None) -> None:
-    """Write report.html of a finished run anew, from its files and its data."""
+    """Write report.html of a finished run anew, from its files and its data, and predictions.csv if it is missing."""
     from .report import Findings, write_report
 
     plan, dataset = saved_run(run, root)
     model = load_model(run.path)
-    predictions, positions = predict_unlabelled(plan, dataset, model)
-    history: list[dict[str, Any]] = run.history()
-    test = dataset.test
-    predicted = None if test is None else predict_probabilities(model.network, test.inputs).argmax(1)
-    findings = Findings(plan, dataset, history, run.history(FLOOR), predicted, positions, predictions)
-    write_report(run / REPORT, findings)
+    with run:
+        run.lock()
+        write_missing_predictions(run, plan, dataset, model, Terminal(quiet=True))
+        predictions, positions = predict_unlabelled(plan, dataset, model)
+        predicted = None if dataset.test is None else model.evaluate(dataset.test).probabilities.argmax(1)
+        findings = Findings(
+            plan, dataset, run.finished_history(), run.history(FLOOR), predicted, positions, predictions
+        )
+        write_report(run / REPORT, findings)

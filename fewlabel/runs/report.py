@@ -131,7 +131,7 @@ def alarm_boxes(plan: Plan, history: Sequence[dict[str, Any]]) -> dict[str, list
                 "text": text[0].upper() + text[1:],
                 "since": f"{since[alarm]:,}",
                 "until": f"{until[alarm]:,}",
-                "advice": advice(alarm, plan.recipe, plan.learning_rate),
+                "advice": advice(alarm, plan),
             }
         )
     return boxes

@@ -22,9 +22,10 @@ SURROUNDINGS = ("device", "threads", "processes", "versions")  # what the bits o
 
 
 def load_data(recipe: Recipe) -> Dataset:
-    return load(
+    found = load(
         recipe.data, recipe.root, labels=recipe.labels, test=recipe.test, size=recipe.size, download=recipe.download
     )
+    return replace(found, train=replace(found.train, kind=found.train.kind.with_views(recipe.noise, recipe.dropout)))
 
 
 def open_run(
@@ -47,7 +48,6 @@ def open_run(
         directory.refuse_occupied(resume=resume, overwrite=overwrite)  # by a run that has come in the meantime
         if resume and directory.facts():
             return plan, facts_to_resume(directory, plan, data), data
-        directory.clear()
         return plan, None, data
 
     plan, saved, data = ranks.first_says(prepare)
@@ -63,7 +63,7 @@ def open_run(
         plan = for_minutes(recipe.minutes, [stage.plan for stage in stages_of(plan, dataset)], dataset, ranks)
     if recipe.images is not None:
         plan = for_images(recipe.images, plan, dataset, ranks)
-    ranks.first_says(lambda: write_start(directory, plan, dataset, data, ranks))
+    ranks.first_says(lambda: write_start(directory, plan, dataset, data, ranks))  # which removes an earlier run
     return plan
 
 
@@ -72,8 +72,8 @@ def facts_to_resume(directory: RunDirectory, plan: Plan, data: str) -> dict[str,
     facts = directory.facts_to_continue()
     if changed := plan.recipe.differences(facts["recipe"]):
         raise UserError(
-            f"{directory.path} was started with another {', '.join(changed)}: "
-            "resume with the same settings, or choose another --out."
+            f"{directory.path} was started with other settings ({', '.join(changed)}): "
+            "resume with the same ones, or choose another --out."
         )
     if facts["data"] != data:
         raise UserError(f"the data have changed since {directory.path} was started: choose another --out.")
@@ -103,7 +103,8 @@ def surroundings(plan: Plan, ranks: Ranks) -> dict[str, Any]:
 
 
 def write_start(directory: RunDirectory, plan: Plan, dataset: Dataset, data: str, ranks: Ranks) -> None:
-    """labels.csv and recipe.json."""
+    """labels.csv and recipe.json, in place of what an earlier run wrote."""
+    directory.clear()
     train = dataset.train
     names = [train.names[i] for i in plan.labelled]
     labels = [train.classes[label] for label in train.labels[plan.labelled]]

@@ -16,7 +16,7 @@ from ..terminal import Terminal
 from ..training import Plan, Recipe, check_recipe
 from ..training.recipe import FLIP
 from .directory import FLOOR, RunDirectory, choose_directory
-from .finish import finish
+from .finish import finish, write_missing_predictions
 from .resume import load_data, open_run, started_by_us
 from .stages import StageResult, run_stage, stages_of
 
@@ -50,7 +50,8 @@ def train(
     """
     with all_ranks() as ranks:
         recipe = ranks.first_says(lambda: check_recipe(recipe))
-        directory, resume, overwrite = ranks.first_says(lambda: find_directory(recipe, resume, overwrite))
+        (again,) = ranks.any(restarts() > 0)
+        directory, resume, overwrite = ranks.first_says(lambda: find_directory(recipe, resume, overwrite, again))
         with directory:
             data = dataset or ranks.first_before_others(lambda: load_data(recipe))
             ranks.agree_on("data and labels", lambda: data_digest(data))
@@ -59,7 +60,7 @@ def train(
             plan = open_run(directory, recipe, data, ranks, terminal, resume=resume, overwrite=overwrite)
             introduce(terminal, plan, data, directory, ranks)
             if ranks.first_says(lambda: resume and directory.finished):
-                return finished_run(directory, terminal)
+                return ranks.first_says(lambda: finished_run(directory, plan, data, terminal))
             main, *others = (run_stage(stage, data, directory, terminal, ranks) for stage in stages_of(plan, data))
             model = Model(main.network, data.train.kind, data.train.classes, plan.network, plan.recipe.method)
             floor = others[0] if others else None
@@ -67,9 +68,9 @@ def train(
             return as_run(directory, model, main, floor)
 
 
-def find_directory(recipe: Recipe, resume: bool, overwrite: bool) -> tuple[RunDirectory, bool, bool]:
+def find_directory(recipe: Recipe, resume: bool, overwrite: bool, again: bool) -> tuple[RunDirectory, bool, bool]:
     """Where to train, and whether to continue or replace what lies there; refuses what cannot be done."""
-    if restarts() > 0:  # torchrun has started us again: in the middle of a run of our own?
+    if again:  # torchrun has started us again: in the middle of a run of our own?
         own = RunDirectory(choose_directory(recipe, resume=True, overwrite=False))
         if started_by_us(own):
             resume, overwrite = True, False
@@ -86,7 +87,7 @@ def introduce(terminal: Terminal, plan: Plan, dataset: Dataset, directory: RunDi
         views += f"; disabled: {', '.join(others)}"
     terminal.say(
         f"{dataset.name}: {len(train)} training {train.kind.describe()}, {len(plan.labelled)} labelled, "
-        f"{len(train.classes)} classes{f'; {views}' if train.kind.mirrored else ''}."
+        f"{len(train.classes)} classes{f'; {views}' if train.kind.image_views else ''}."
     )
     if train.skipped:
         terminal.say(f"{len(train.skipped)} {noun} could not be read and are left out; the report lists them.")
@@ -105,11 +106,11 @@ def as_run(directory: RunDirectory, model: Model, main: StageResult, floor: Stag
     return Run(directory.path, main.accuracy, main.history, floor.accuracy if floor else None, model)
 
 
-def finished_run(directory: RunDirectory, terminal: Terminal) -> Run:
-    """A run that was finished before, as it lies on disk; nothing in it is changed."""
+def finished_run(directory: RunDirectory, plan: Plan, dataset: Dataset, terminal: Terminal) -> Run:
+    """A run that was finished before, as it lies on disk. Only predictions that were not wanted then are added."""
     terminal.say(f"{directory.path} is finished already: nothing is left to train.")
-    history, floor = directory.history(), directory.history(FLOOR)
-    accuracy = history[-1].get("accuracy")
-    return Run(
-        directory.path, accuracy, history, floor[-1].get("accuracy") if floor else None, load_model(directory.path)
-    )
+    model = load_model(directory.path, str(plan.device))
+    write_missing_predictions(directory, plan, dataset, model, terminal)
+    history, floor = directory.finished_history(), directory.history(FLOOR)
+    floor_accuracy = floor[-1].get("accuracy") if floor else None
+    return Run(directory.path, history[-1].get("accuracy"), history, floor_accuracy, model)

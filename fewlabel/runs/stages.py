@@ -73,8 +73,8 @@ def run_stage(stage: Stage, dataset: Dataset, run: RunDirectory, terminal: Termi
             terminal.say(f"{stage.title}: no valid checkpoint in {folder}, starting over.")
         listeners += [clock, Alarms(history, terminal.say), history, ProgressBar(stage.title, terminal)]
     fit(trainer, [*listeners, Checkpoints(folder, clock, ranks)])
-    network, predicted = trainer.result()
-    return StageResult(network, predicted, ranks.first_says(lambda: history.lines))
+    predicted = trainer.test_predictions() if ranks.first else None
+    return StageResult(trainer.averaged(), predicted, ranks.first_says(lambda: history.lines))
 
 
 class MetricsFile(History):

@@ -1,9 +1,9 @@
-"""Warnings that users of few labels need: all guesses fall into few classes, or none is confident enough to be used."""
+"""Warnings that users of few labels need: predictions collapse into few classes, or no pseudo-label is confident."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from .recipe import Recipe
+from .plan import Plan
 
 FEW_CLASSES, NONE_KEPT = "few classes", "none kept"
 NEARLY_ALL = 0.95  # of the guesses
@@ -12,7 +12,9 @@ NONE = 0.001  # of the guesses
 COLLAPSED_FOR, UNKEPT_FOR = (0.1, 100), (0.25, 300)
 
 
-def alarms(history: Sequence[dict[str, Any]], steps: int, classes: Sequence[str]) -> dict[str, str]:
+def alarms(
+    history: Sequence[dict[str, Any]], steps: int, classes: Sequence[str], noun: str = "images"
+) -> dict[str, str]:
     """What is wrong at the last line of metrics and has been for a while: the name of each alarm and what is seen."""
     found = {}
     predicted = mean_since(history, "predicted_by_class", COLLAPSED_FOR, steps)
@@ -26,10 +28,10 @@ def alarms(history: Sequence[dict[str, Any]], steps: int, classes: Sequence[str]
             share = sum(predicted[c] for c in few)
             names = ", ".join(classes[c] for c in few[:5]) + (", ..." if len(few) > 5 else "")
             where = f"{len(few)} of {len(classes)} classes ({names})"
-            found[FEW_CLASSES] = f"{share:.0%} of the guesses for unlabelled images fall into {where}"
+            found[FEW_CLASSES] = f"{share:.0%} of the predictions for unlabelled {noun} fall into {where}"
     kept = mean_since(history, "kept", UNKEPT_FOR, steps)
     if kept is not None and kept[0] < NONE:
-        found[NONE_KEPT] = "hardly any guess for an unlabelled image is confident enough to be learnt from"
+        found[NONE_KEPT] = f"hardly any pseudo-label of unlabelled {noun} is confident enough to be used"
     return found
 
 
@@ -46,25 +48,27 @@ def mean_since(
     return [sum(column) / len(rows) for column in zip(*rows, strict=True)]
 
 
-def advice(alarm: str, recipe: Recipe, learning_rate: float) -> list[str]:
-    """What to change, most promising first."""
+def advice(alarm: str, plan: Plan, flags: bool = True) -> list[str]:
+    """What to change, most promising first; settings are spelled as flags of the command line, or as in Python."""
+    dashes = "--" if flags else ""
+    rate = "--learning-rate" if flags else "learning_rate"
 
     def settings(name: str) -> dict[str, Any]:
-        return {key: value for key, value in recipe.settings.items() if key.endswith(f".{name}")}
+        return {key: value for key, value in plan.recipe.settings.items() if key.endswith(f".{name}")}
 
     if alarm == NONE_KEPT:
         return [
-            *(f"lower --{key} (now {value:g})" for key, value in settings("threshold").items()),
+            *(f"lower {dashes}{key} (now {value:g})" for key, value in settings("threshold").items()),
             "train longer",
-            "choose a method without a fixed threshold (--method freematch+icl or softmatch+icl)",
+            f"choose a method without a fixed threshold ({dashes}method freematch or softmatch)",
         ]
     return [
-        *(f"align the guesses (--{key} 0.5)" for key, value in settings("align").items() if not value),
+        *(f"align the pseudo-labels ({dashes}{key} 0.5)" for key, value in settings("align").items() if not value),
         *(
-            f"let the weight of guesses grow more slowly (--{key}, now {value})"
+            f"let the weight of unlabelled terms grow more slowly ({dashes}{key}, now {value})"
             for key, value in settings("ramp").items()
         ),
-        f"halve the learning rate (--learning-rate {learning_rate / 2:g})",
-        "label a few images of the classes that are hardly ever guessed",
-        "do nothing if your classes really are so uneven",
+        f"halve the learning rate ({rate} {plan.learning_rate / 2:g})",
+        "label a few examples of the classes that are hardly ever predicted",
+        "do nothing if your classes really are that uneven",
     ]

@@ -9,7 +9,7 @@ from ..data import Dataset
 from ..errors import UserError
 from ..evaluate import predict_probabilities
 from ..networks import with_precise_norms
-from ..ranks import ALONE, Ranks
+from ..ranks import ALONE, Ranks, shared
 from .plan import EVALUATIONS, Plan, default_evaluations
 from .trainer import Trainer
 
@@ -22,7 +22,7 @@ def for_images(images: int, plan: Plan, dataset: Dataset, ranks: Ranks = ALONE) 
     """The plan with so many images through the network; one step is taken to count those of a step."""
     steps = images // Trainer(plan, dataset, ranks=ranks).step(0).images
     if steps < 1:
-        raise UserError(f"one step takes more than {images} images: give more --images, or a smaller --batch.")
+        raise shared(UserError(f"one step takes more than {images} images: give more --images, or a smaller --batch."))
     evaluations = plan.recipe.evaluations or default_evaluations(replace(plan.recipe, steps=steps), dataset)
     return replace(plan, steps=steps, evaluations=evaluations)
 
@@ -34,7 +34,9 @@ def for_minutes(minutes: float, plans: Sequence[Plan], dataset: Dataset, ranks: 
     wanted = plans[0].recipe.evaluations or EVALUATIONS
     steps, evaluations = ranks.first_says(lambda: fit_into(60 * minutes, step_seconds, evaluation_seconds, wanted))
     if steps < 1:
-        raise UserError(f"not one step fits into {minutes:g} minutes beside an evaluation: give more --minutes.")
+        raise shared(
+            UserError(f"not one step fits into {minutes:g} minutes beside an evaluation: give more --minutes.")
+        )
     return replace(plans[0], steps=steps, evaluations=evaluations)
 
 

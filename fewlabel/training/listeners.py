@@ -58,17 +58,18 @@ class History(Listener):
 class Alarms(Listener):
     """Notes in each line what has gone wrong for a while; tells it with advice the first time. Before the history."""
 
-    def __init__(self, history: History, tell: Callable[[str], None]) -> None:
-        self._history, self._tell = history, tell
+    def __init__(self, history: History, tell: Callable[[str], None], flags: bool = True) -> None:
+        """With `flags`, advice spells settings as the command line does."""
+        self._history, self._tell, self._flags = history, tell, flags
 
     def after_step(self, trainer: Trainer, step: int, result: StepResult, line: dict[str, Any] | None) -> None:
         if line is None:
             return
         plan = trainer.plan
-        found = alarms([*self._history.lines, line], plan.steps, trainer.train.classes)
+        found = alarms([*self._history.lines, line], plan.steps, trainer.train.classes, trainer.train.kind.noun)
         for alarm, seen in found.items():
             if not any(alarm in earlier.get("alarms", ()) for earlier in self._history.lines):
-                suggestions = "".join(f"\n  - {text}" for text in advice(alarm, plan.recipe, plan.learning_rate))
+                suggestions = "".join(f"\n  - {text}" for text in advice(alarm, plan, self._flags))
                 self._tell(f"Warning at step {step}: {seen}. What may help:{suggestions}")
         if found:
             line["alarms"] = found

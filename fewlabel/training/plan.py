@@ -75,7 +75,13 @@ def make_plan(recipe: Recipe, dataset: Dataset) -> Plan:
     """Decide what the recipe left open, and refuse what cannot work."""
     if dataset.test is not None and not dataset.test.known:
         raise UserError(f"the test examples of {dataset.name} have no labels: accuracy cannot be measured on them.")
-    kind = dataset.train.kind
+    kind, test = dataset.train.kind, dataset.test
+    if test is not None and test.classes != dataset.train.classes:
+        raise UserError(f"the test examples of {dataset.name} have other classes than the training examples.")
+    if test is not None and not kind.accepts(test.kind):
+        raise UserError(f"{dataset.name} trains on {kind.describe()} but tests on {test.kind.describe()}.")
+    if not kind.image_views and (recipe.flip or recipe.disabled):
+        raise UserError(f"--flip and --without are for images; {dataset.name} holds {kind.describe()}.")
     check_kind(recipe.method, kind.name)
     device = choose_device(recipe.device)
     network = recipe.network or kind.default_network(device)
@@ -100,7 +106,8 @@ def choose_labelled(recipe: Recipe, dataset: Dataset) -> Tensor:
     train, per_class = dataset.train, recipe.labels_per_class
     if not train.known:
         raise UserError(
-            f"{dataset.name} has no labelled {train.kind.noun}: give some with --labels, or in one subfolder per class."
+            f"{dataset.name} has no labelled {train.kind.noun}: give some with --labels, in one subfolder per class, "
+            "or in y_train of an .npz file."
         )
     if len(train.classes) < 2:
         raise UserError(

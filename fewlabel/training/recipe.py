@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from ..augment import CHANGES
 from ..data import NAMED
 from ..errors import UserError, unknown
-from ..methods import make_method
+from ..methods import chosen_settings
 from ..settings import Setting, parameters_of
 
 DATA, TRAINING, OUTPUT, ADVANCED = GROUPS = ("Data", "Training", "Output and device", "Advanced")
@@ -72,7 +72,9 @@ class Recipe:
     ] = True
     seed: Annotated[int, Setting("random seed of split, weights, batches and views", least=0, group=TRAINING)] = 0
 
-    out: Annotated[str | None, Setting("run directory; default runs/DATA-METHOD-SEED", group=OUTPUT)] = None
+    out: Annotated[
+        str | None, Setting("run directory; default runs/DATA-METHOD-SEED, with the next free number", group=OUTPUT)
+    ] = None
     predictions: Annotated[
         bool, Setting("predict all unlabelled training examples at the end: predictions.csv", group=OUTPUT)
     ] = True
@@ -96,6 +98,13 @@ class Recipe:
         int | None,
         Setting("number of evaluations on the test set; default 20, fewer in short runs", least=1, group=ADVANCED),
     ] = None
+    noise: Annotated[
+        float,
+        Setting("noise of strong views of vectors, in standard deviations", least=0, group=ADVANCED),
+    ] = 0.0
+    dropout: Annotated[
+        float, Setting("share of columns that strong views of vectors lose", least=0, below=1, group=ADVANCED)
+    ] = 0.0
     precision: Annotated[
         Literal["float32", "bfloat16", "float16"] | None,
         Setting("default bfloat16 on cuda, else float32", group=ADVANCED),
@@ -139,7 +148,8 @@ def check_recipe(recipe: Recipe) -> Recipe:
             raise unknown("augmentation", name, CHANGES)
     if FLIP in recipe.disabled and recipe.flip:
         raise UserError(f"--flip and --without {FLIP} contradict each other.")
-    make_method(recipe.method, **recipe.settings)
+    chosen = chosen_settings(recipe.method, recipe.settings)
+    settings = {f"{part}.{name}": value for part, values in chosen.items() for name, value in values.items()}
     root = recipe.root or ("." if recipe.download else None)
     paths = {"root": root} | {name: getattr(recipe, name) for name in ("data", "labels", "test")}
     full: dict[str, Any] = {
@@ -147,4 +157,4 @@ def check_recipe(recipe: Recipe) -> Recipe:
         for name, path in paths.items()
         if path and path not in NAMED and Path(path).exists()
     }
-    return replace(recipe, **full)
+    return replace(recipe, settings=settings, **full)

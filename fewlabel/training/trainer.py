@@ -46,7 +46,8 @@ class Trainer:
         ranks: Ranks = ALONE,
     ) -> None:
         """With an `encoder` of the user's own, whose inputs are not normalised, or from weights to `start` from."""
-        self.plan, self.train, self.test, self.ranks = plan, dataset.train, dataset.test, ranks
+        self.plan, self.train, self.ranks = plan, dataset.train, ranks
+        self.test = None if dataset.test is None else dataset.train.fitting(dataset.test)
         self.hidden_labels = dataset.train.labels.to(plan.device, copy=True)  # for the report, never to learn from
         self.hidden_labels[plan.labelled] = UNLABELLED
         method = make_method(plan.recipe.method, **plan.recipe.settings)
@@ -74,7 +75,8 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(plan.device.type, enabled=plan.precision == torch.float16)
         self.meter = Meter(len(dataset.train.classes), plan.device)
         self.done, self.seconds = 0, 0.0  # steps before this session, and how long they took
-        self._evaluated: tuple[Classifier, Tensor | None] | None = None
+        self._averaged: Classifier | None = None
+        self._predicted: Tensor | None = None
 
     def step(self, index: int) -> StepResult:
         """Views, forward, the method's loss, backward, one update; all processes take it together."""
@@ -82,7 +84,7 @@ class Trainer:
             return self._step(index)
 
     def _step(self, index: int) -> StepResult:
-        plan, self._evaluated = self.plan, None
+        plan, self._averaged, self._predicted = self.plan, None, None
         self.model.train()
         set_norm_momentum(self.model, index, plan.steps)
         progress = min(1.0, index / (plan.recipe.horizon or plan.steps))
@@ -110,33 +112,34 @@ class Trainer:
         """Accuracy on the test examples of the averaged weights and, the last time, of the raw ones beside it."""
         if self.test is None:
             return {"evaluated": True}
-        _, averaged = self.result()
-        assert averaged is not None
-        found = {"accuracy": accuracy(averaged, self.test.labels)}
+        predicted = self.test_predictions()
+        assert predicted is not None
+        found = {"accuracy": accuracy(predicted, self.test.labels)}
         if last:
             network = with_precise_norms(self.network, self.train.inputs)
             raw = predict_probabilities(network, self.test.inputs).argmax(1)
             found["raw_accuracy"] = accuracy(raw, self.test.labels)
         return found
 
-    def result(self) -> tuple[Classifier, Tensor | None]:
-        """The averaged network as it is used for predictions, and the classes it predicts for the test examples.
+    def averaged(self) -> Classifier:
+        """The averaged network as it is used for predictions; kept until the next step."""
+        if self._averaged is None:
+            self._averaged = with_precise_norms(self.teacher, self.train.inputs)
+        return self._averaged
 
-        Kept until the next step, so that the test examples pass the network once.
-        """
-        if self._evaluated is None:
-            network = with_precise_norms(self.teacher, self.train.inputs)
-            predicted = None if self.test is None else predict_probabilities(network, self.test.inputs).argmax(1)
-            self._evaluated = network, predicted
-        return self._evaluated
+    def test_predictions(self) -> Tensor | None:
+        """The classes that it predicts for the test examples; kept until the next step, so that they pass once."""
+        if self._predicted is None and self.test is not None:
+            self._predicted = predict_probabilities(self.averaged(), self.test.inputs).argmax(1)
+        return self._predicted
 
     def check_finite(self, step: int, line: dict[str, Any] | None = None) -> None:
         """Raise an error where weights or losses have become NaN or infinite."""
         finite = all(bool(p.isfinite().all()) for p in self.model.parameters()) and self.meter.finite()
         if not finite or not (line is None or finite_line(line)):
             raise UserError(
-                f"training diverged: the loss became NaN or infinite by step {step}; use a lower --learning-rate. "
-                "The last good checkpoint, if there is one, is kept."
+                f"training diverged: the loss became NaN or infinite by step {step}; use a lower learning rate "
+                f"(now {self.plan.learning_rate:g})."
             )
 
     # ---- checkpoints

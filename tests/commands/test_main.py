@@ -270,7 +270,7 @@ def test_a_directory_that_holds_a_run(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(words) == 0
     capsys.readouterr()
     assert "--resume or replace it with --overwrite" in bad(words, capsys)
-    assert "was started with another batch" in bad([*words, "--batch", "8", "--resume"], capsys)
+    assert "was started with other settings (batch)" in bad([*words, "--batch", "8", "--resume"], capsys)
     assert main([*words, "--overwrite"]) == 0
     capsys.readouterr()
     assert "no trained model" in bad(["predict", str(tmp_path / "run/model.json"), str(tmp_path)], capsys)
@@ -332,3 +332,26 @@ def test_a_temperature_needs_mistakes_to_learn_from(tmp_path: Path, capsys: pyte
     assert main(["evaluate", str(tmp_path / "run"), str(tmp_path / "right.npz"), "--calibrate"]) == 2
     assert "all 20 predictions are correct: calibration needs some mistakes" in capsys.readouterr().err
     assert (tmp_path / "run/model.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [["--help", "train"], ["train", "--help"], ["train", "train", "--help"]])
+def test_help_of_train_wherever_the_flag_stands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    assert "--labels-per-class" in capsys.readouterr().out
+
+
+def test_help_as_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help"]) == 0
+    assert "Usage: fewlabel COMMAND" in capsys.readouterr().out
+
+
+def test_errors_name_the_help_of_their_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "See `fewlabel paper run --help`" in bad(["paper", "run", "table4", "--sclae", "cpu"], capsys)
+    assert "See `fewlabel evaluate --help`" in bad(["evaluate", "--nope"], capsys)
+
+
+def test_other_defaults_of_vectors_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--help"]) == 0
+    assert "for vectors 0.1" in " ".join(capsys.readouterr().out.replace("│", "").split())
+    assert main(["methods", "icl-ssl"]) == 0
+    assert "(vectors: 0.1)" in capsys.readouterr().out

@@ -15,6 +15,7 @@ from fewlabel.augment.vectors import vector_view
 from fewlabel.commands.main import main
 from fewlabel.data import Dataset, Examples, VectorKind, Vectors, load
 from fewlabel.data.examples import numbered
+from fewlabel.data.fingerprint import data_fingerprint
 from fewlabel.methods import METHODS
 from fewlabel.networks import make_classifier
 from fewlabel.training import Trainer, check_recipe, make_plan
@@ -291,5 +292,43 @@ def test_train_predict_evaluate_export_and_report(tmp_path: Path, capsys: pytest
     assert test is not None
     (found,) = InferenceSession(tmp_path / "model.onnx").run(None, {"rows": test.inputs.numpy()})
     np.testing.assert_allclose(found, load_model(run).predict_proba(test.inputs), atol=1e-4)
-    assert main(["predict", str(run), str(tmp_path)]) == 2
-    assert "but the model is for rows of 5 numbers" in capsys.readouterr().err
+    assert main(["predict", str(run), str(data), "-o", str(tmp_path / "found.csv")]) == 0
+    assert "30 rows labelled" in capsys.readouterr().out
+    labels = [line.split(",")[1] for line in (tmp_path / "found.csv").read_text().splitlines()[1:]]
+    assert labels == load_model(run).predict(test).tolist()
+    for path, message in ((tmp_path, "is no .npz file"), (tmp_path / "no.npz", "cannot be read")):
+        assert main(["predict", str(run), str(path)]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "DATA", "--flip"], "--flip and --without are for images; rows holds rows of 5 numbers"),
+        (["train", "DATA", "--without", "hue"], "are for images"),
+        (["train", "digits", "--labels-per-class", "2", "--noise", "0.1"], "--noise and --dropout are for vectors"),
+        (["drift", "DATA"], "drift is for images; rows holds rows of 5 numbers"),
+    ],
+)
+def test_what_is_of_no_use_to_vectors_or_to_images(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = str(arrays(tmp_path / "rows.npz"))
+    out = ["--out", str(tmp_path / "run")]
+    assert main([data if word == "DATA" else word for word in words] + out) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_noise_and_dropout_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They reach the views, and a run is not continued with others."""
+    data, run = str(arrays(tmp_path / "rows.npz")), str(tmp_path / "run")
+    words = ["train", data, "--steps", "6", "--batch", "8", "--out", run]
+    assert main([*words, "--noise", "0.3", "--dropout", "0.2"]) == 0
+    assert json.loads((tmp_path / "run/model.json").read_text())["noise"] == 0.3
+    (tmp_path / "run/report.html").unlink()
+    assert main([*words, "--noise", "0.9", "--dropout", "0.2", "--resume"]) == 2
+    assert "other settings (noise)" in capsys.readouterr().err
+
+
+def test_other_views_are_other_data() -> None:
+    assert len({data_fingerprint(dataset(noise=noise)) for noise in (0.0, 0.1, 0.2)}) == 3

@@ -1,8 +1,10 @@
 """The run directory: who may write into it, what is removed from it, and where it lies by default."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +17,9 @@ from fewlabel.training import make_plan
 
 def write_run(path: Path, recipe: Recipe, finished: bool = False) -> None:
     path.mkdir(parents=True)
-    facts = {"format": 2, "recipe": recipe.to_dict(), "data": "data", "steps": 1}
-    (path / "recipe.json").write_text(json.dumps(facts))
+    plan = make_plan(replace(recipe, labels_per_class=1), load("digits"))
+    facts = {"format": 2, **plan.to_dict(), "recipe": recipe.to_dict() | {"settings": plan.recipe.settings}}
+    (path / "recipe.json").write_text(json.dumps(facts | {"data": "data"}))
     (path / "labels.csv").write_text("file,label\n")
     if finished:
         (path / "report.html").touch()
@@ -41,8 +44,8 @@ def test_what_a_run_can_be_resumed_with(tmp_path: Path) -> None:
     write_run(directory.path, plan.recipe)
     moved = replace(plan.recipe, device="cpu", threads=1, out="elsewhere", root="elsewhere")
     for recipe in (plan.recipe, moved):
-        assert facts_to_resume(directory, replace(plan, recipe=recipe), "data")["steps"] == 1
-    with pytest.raises(UserError, match="another batch, seed"):
+        assert facts_to_resume(directory, replace(plan, recipe=recipe), "data")["steps"] == 2000
+    with pytest.raises(UserError, match=r"other settings \(batch, seed\)"):
         facts_to_resume(directory, replace(plan, recipe=replace(plan.recipe, seed=2, batch=8)), "data")
     with pytest.raises(UserError, match="data have changed"):
         facts_to_resume(directory, plan, "other data")
@@ -119,19 +122,46 @@ def test_lines_after_the_checkpoint_and_half_lines_are_left_out(tmp_path: Path) 
 def test_the_default_directory_gets_a_running_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     recipe, first = Recipe(), Path("runs/digits-icl-ssl-0")
-    second, third = (first.with_name(f"{first.name}-{number}") for number in (2, 3))
+    second, third, fourth = (first.with_name(f"{first.name}-{number}") for number in (2, 3, 4))
 
-    def chosen(resume: bool = False, overwrite: bool = False) -> Path:
-        return choose_directory(recipe, resume=resume, overwrite=overwrite)
+    def chosen(resume: bool = False, overwrite: bool = False, **changes: Any) -> Path:
+        return choose_directory(replace(recipe, **changes), resume=resume, overwrite=overwrite)
 
     assert chosen() == chosen(resume=True) == chosen(overwrite=True) == first
     write_run(first, recipe)  # not finished: to be resumed or replaced, and not silently left behind
     assert chosen() == chosen(resume=True) == chosen(overwrite=True) == first
+    assert chosen(batch=8) == chosen(resume=True, batch=8) == chosen(overwrite=True, batch=8) == second
     (first / "report.html").touch()
     assert chosen() == second
     assert chosen(resume=True) == chosen(overwrite=True) == first
-    write_run(second, recipe)
-    assert chosen() == chosen(resume=True) == chosen(overwrite=True) == second
-    write_run(third, recipe, finished=True)
-    assert chosen(resume=True) == second  # the one that is not finished
+    write_run(second, replace(recipe, batch=8))  # another recipe, which is left alone
+    assert chosen() == third
+    assert chosen(resume=True) == chosen(overwrite=True) == first
+    assert chosen(batch=8) == chosen(resume=True, batch=8) == second
+    write_run(third, recipe)
+    assert chosen() == chosen(resume=True) == chosen(overwrite=True) == third
+    assert chosen(settings={"icl.weight": 0.5}) == third  # a default that is spelled out
+    assert chosen(settings={"icl.weight": 0.4}) == fourth
+    shutil.rmtree(first)
+    assert chosen(resume=True) == third  # found without the first one
     assert choose_directory(Recipe(out="here"), resume=False, overwrite=False) == Path("here")
+
+
+@pytest.mark.parametrize(
+    "change", [{"network": None}, {"precision": "float31"}, {"recipe": {"colour": "red"}}, {"steps": None, "data": 3}]
+)
+def test_a_recipe_that_was_changed(tmp_path: Path, change: dict[str, Any]) -> None:
+    write_run(tmp_path / "run", Recipe())
+    facts = json.loads((tmp_path / "run/recipe.json").read_text()) | change
+    facts = {name: value for name, value in facts.items() if value is not None}
+    (tmp_path / "run/recipe.json").write_text(json.dumps(facts))
+    with pytest.raises(UserError, match=r"recipe.json is (damaged|not that of a run)"):
+        RunDirectory(tmp_path / "run").facts_to_continue()
+
+
+def test_metrics_that_are_gone(tmp_path: Path) -> None:
+    for content in (None, "", "[]\n", '{"step": 3}\n', "no json"):
+        if content is not None:
+            (tmp_path / "metrics.jsonl").write_text(content)
+        with pytest.raises(UserError, match=r"metrics.jsonl is missing or damaged"):
+            RunDirectory(tmp_path).finished_history()

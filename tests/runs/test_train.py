@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from fewlabel import Recipe, Run, UserError, load, train
+from fewlabel import Recipe, Run, UserError, load, load_model, train
 from fewlabel.commands.main import main
-from fewlabel.data import Dataset
+from fewlabel.data import Dataset, Images
 from fewlabel.errors import Interrupted
 from fewlabel.runs.checkpoint import read_checkpoint
 from fewlabel.training import Trainer
@@ -189,7 +189,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoi
         return result
 
     monkeypatch.setattr(Trainer, "step", spoilt)
-    with pytest.raises(UserError, match=r"became NaN or infinite by step 10; use a lower --learning-rate"):
+    with pytest.raises(UserError, match=r"became NaN or infinite by step 10; use a lower learning rate"):
         train(tiny(tmp_path / "run"), digits, quiet=True)
     assert not (tmp_path / "run" / "model.safetensors").exists()
     kept = read_checkpoint(tmp_path / "run" / "last.ckpt")
@@ -199,7 +199,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoi
 
 
 def test_a_learning_rate_out_of_all_proportion(digits: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="use a lower --learning-rate"):
+    with pytest.raises(UserError, match="use a lower learning rate"):
         train(tiny(tmp_path / "run", learning_rate=1e30), digits, quiet=True)
 
 
@@ -384,7 +384,7 @@ def test_disk_full(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "could not save" in done.stderr
-    assert "free some space, then run the command again (with --resume to continue a training)" in done.stderr
+    assert "free some space, then run the command again (a training continues with --resume)" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list((tmp_path / "run").glob(".*partial"))
 
@@ -394,3 +394,68 @@ def test_due(steps: int, times: int) -> None:
     happened = [index for index in range(steps) if due(index, steps, times)]
     assert len(happened) == min(steps, times)
     assert happened[-1] == steps - 1
+
+
+def test_what_cannot_be_trained_replaces_nothing(digits: Dataset, tmp_path: Path) -> None:
+    """Not even where that is found out after the data were loaded and a step was taken."""
+    train(tiny(tmp_path / "run"), digits, quiet=True)
+    before = (tmp_path / "run/model.safetensors").read_bytes()
+    with pytest.raises(UserError, match="give more --images"):
+        train(tiny(tmp_path / "run", steps=None, images=1), digits, overwrite=True, quiet=True)
+    assert (tmp_path / "run/model.safetensors").read_bytes() == before
+
+
+def test_a_finished_run_is_left_as_it_is_but_for_predictions_that_are_wanted_now(
+    digits: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tiny(tmp_path / "run", predictions=False)
+    first = train(recipe, digits, quiet=True)
+    model = load_model(tmp_path / "run")
+    model.network.temperature.fill_(3.0)
+    model.save(tmp_path / "run")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
+    again = train(replace(recipe, predictions=True), digits, resume=True)
+    assert "is finished already" in capsys.readouterr().out
+    assert (again.accuracy, again.history) == (first.accuracy, first.history)
+    assert again.network.temperature == 3.0
+    after = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
+    assert after.pop("predictions.csv").count(b"\n") == 1 + 1297 - 20
+    assert after == before
+
+
+def test_the_report_again_from_what_is_on_disk(digits: Dataset, tmp_path: Path) -> None:
+    train(tiny(tmp_path / "run", floor=True), digits, quiet=True)
+    page = (tmp_path / "run/report.html").read_text()
+    (tmp_path / "run/report.html").unlink()
+    (tmp_path / "run/predictions.csv").unlink()
+    assert main(["report", str(tmp_path / "run")]) == 0
+    assert (tmp_path / "run/report.html").read_text() == page
+    assert (tmp_path / "run/predictions.csv").exists()
+
+
+def test_a_report_needs_a_trained_model_and_its_data(
+    digits: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tiny(tmp_path / "run"), replace(digits, test=None), quiet=True)
+    assert main(["report", str(tmp_path / "run")]) == 2
+    assert "digits does not hold the data" in capsys.readouterr().err
+    train(tiny(tmp_path / "other"), digits, quiet=True)
+    (tmp_path / "other/model.json").unlink()
+    assert main(["report", str(tmp_path / "other")]) == 2
+    assert "no trained model" in capsys.readouterr().err
+
+
+def test_coloured_test_images_for_a_model_of_grey_ones(digits: Dataset, tmp_path: Path) -> None:
+    assert digits.test is not None
+    test = digits.test
+    coloured = Images(test.inputs.expand(-1, 3, -1, -1).contiguous(), test.labels, test.classes, test.names)
+    plain = train(tiny(tmp_path / "plain"), digits, quiet=True)
+    run = train(tiny(tmp_path / "run"), replace(digits, test=coloured), quiet=True)
+    assert run.accuracy == plain.accuracy
+
+
+def test_test_classes_must_be_those_of_training(digits: Dataset, tmp_path: Path) -> None:
+    assert digits.test is not None
+    reversed_classes = replace(digits.test, classes=digits.test.classes[::-1])
+    with pytest.raises(UserError, match="other classes than the training examples"):
+        train(tiny(tmp_path / "run"), replace(digits, test=reversed_classes), quiet=True)

@@ -11,7 +11,7 @@ import torch
 from fewlabel import Recipe, Setting, load, make_method, train
 from fewlabel.networks import make_classifier
 from fewlabel.runs.report import alarm_boxes
-from fewlabel.training import make_plan
+from fewlabel.training import Plan, make_plan
 from fewlabel.training.alarms import FEW_CLASSES, NONE_KEPT, advice, alarms
 from tests.methods.steps import BATCH, MU, make_problem, make_step_and_passes
 from tests.methods.steps import CLASSES as CLASSES_OF_STEPS
@@ -43,7 +43,7 @@ def test_few_classes(guessed: dict[int, float] | None, sounds: bool) -> None:
 
 def test_the_message_names_the_classes() -> None:
     assert alarms(run(200, 10, {3: 0.9, 7: 0.08, 1: 0.02}), 1000, CLASSES)[FEW_CLASSES] == (
-        "98% of the guesses for unlabelled images fall into 2 of 10 classes (d, h)"
+        "98% of the predictions for unlabelled images fall into 2 of 10 classes (d, h)"
     )
 
 
@@ -92,14 +92,18 @@ def test_a_method_that_guesses_nothing_raises_no_alarm() -> None:
 
 
 def test_advice_names_the_settings_of_the_run() -> None:
-    recipe = Recipe(settings={"fixmatch.threshold": 0.95, "fixmatch.align": 0.0, "icl.weight": 0.5})
-    assert advice(NONE_KEPT, recipe, 0.06)[0] == "lower --fixmatch.threshold (now 0.95)"
-    assert advice(FEW_CLASSES, recipe, 0.06)[0] == "align the guesses (--fixmatch.align 0.5)"
-    ramped = Recipe(settings={"mixmatch.ramp": 500, "mixmatch.weight": 75.0})
-    assert "(--mixmatch.ramp, now 500)" in advice(FEW_CLASSES, ramped, 0.06)[0]
-    assert "halve the learning rate (--learning-rate 0.03)" in advice(FEW_CLASSES, recipe, 0.06)
-    aligned = Recipe(settings={"fixmatch.threshold": 0.95, "fixmatch.align": 0.5})
-    assert not any("align" in line for line in advice(FEW_CLASSES, aligned, 0.06))
+    def plan(method: str, **settings: float) -> Plan:
+        digits = load("digits")
+        recipe = Recipe(labels_per_class=2, method=method, settings=settings, learning_rate=0.06)
+        return make_plan(recipe, digits)
+
+    usual = plan("icl-ssl")
+    assert advice(NONE_KEPT, usual)[0] == "lower --fixmatch.threshold (now 0.95)"
+    assert advice(FEW_CLASSES, usual)[0] == "align the pseudo-labels (--fixmatch.align 0.5)"
+    assert "(--mixmatch.ramp, now 500)" in advice(FEW_CLASSES, plan("mixmatch", ramp=500))[0]
+    assert "halve the learning rate (--learning-rate 0.03)" in advice(FEW_CLASSES, usual)
+    assert not any("align" in line for line in advice(FEW_CLASSES, plan("fixmatch", align=0.5)))
+    assert advice(NONE_KEPT, usual, flags=False)[0] == "lower fixmatch.threshold (now 0.95)"  # as in Python
 
 
 def test_a_run_says_it_on_the_terminal_in_the_metrics_and_in_the_report(
@@ -118,7 +122,7 @@ def test_a_run_says_it_on_the_terminal_in_the_metrics_and_in_the_report(
     )
     train(recipe)
     said = capsys.readouterr().out
-    assert said.count("Warning at step") == said.count("hardly any guess") == 1
+    assert said.count("Warning at step") == said.count("hardly any pseudo-label") == 1
     assert "lower --fixmatch.threshold (now 1.1)" in said
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert {"alarms" in line for line in lines if line["step"] < 300} == {False}
