@@ -13,7 +13,10 @@ from .step import Step
 
 
 class VAT(Method):
-    """A small adversarial perturbation of the image must not change its prediction."""
+    """A small adversarial perturbation of the image must not change its prediction.
+
+    Batch norm as in the authors' code: labelled images by themselves, and each look at the unlabelled ones by itself.
+    """
 
     paper = "https://arxiv.org/abs/1704.03976"
 
