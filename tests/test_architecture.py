@@ -22,6 +22,7 @@ LAYERS = [
         "randomness",
         "ranks",
         "augment",
+        "encoders",
         "networks",
         "data",
     },
@@ -37,6 +38,7 @@ LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 # Within the lowest layer: who may know whom.
 LOWEST = {
     "data": {"augment", "errors", "randomness", "settings", "terminal"},
+    "encoders": {"errors"},
     "networks": {"errors", "randomness", "ranks"},
     "augment": {"randomness"},
     "files": {"errors"},

