@@ -38,7 +38,7 @@ LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 # Within the lowest layer: who may know whom.
 LOWEST = {
     "data": {"augment", "errors", "randomness", "settings", "terminal"},
-    "encoders": {"errors"},
+    "encoders": {"data", "errors", "terminal"},
     "networks": {"errors", "randomness", "ranks"},
     "augment": {"randomness"},
     "files": {"errors"},

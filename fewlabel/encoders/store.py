@@ -1,0 +1,93 @@
+"""The feature store: what an encoder made of pictures, kept on disk by the content of each picture.
+
+One folder per encoder, decoder and size. It holds two files that only grow: digests, of 32 bytes each, and features, a
+row of float32 each. A kill leaves at most an incomplete last row, which the next writer removes. So encoding continues
+where it was, a picture that was seen before under whatever name costs nothing, and a hundred new ones cost a hundred.
+"""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock
+
+from ..data.decode import FORMAT as DECODER
+from ..data.decode import cache_folder
+from ..errors import UserError
+from .encoder import Encoder
+
+FORMAT = 1  # raise it when features are made in another way, so that old ones are not used
+DIGEST = 32  # bytes of a SHA-256
+
+
+def content_digest(path: Path) -> bytes:
+    """Of a file, whatever its name."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+class FeatureStore:
+    """Features (rows of float32) of one encoder, by the digest of the picture file."""
+
+    def __init__(self, encoder: Encoder, backend: str = "torch") -> None:
+        key = f"{FORMAT} {DECODER} {encoder.size} {encoder.mean} {encoder.std} {encoder.digest} {backend} float32"
+        self.features = encoder.features
+        self.folder = cache_folder() / "features" / hashlib.sha256(key.encode()).hexdigest()[:32]
+        self._digests, self._rows = self.folder / "digests", self.folder / "features.f32"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.folder.parent.chmod(0o700)
+        except OSError as error:
+            raise cannot_keep(self.folder, error) from error
+
+    @property
+    def row_bytes(self) -> int:
+        return 4 * self.features
+
+    def __len__(self) -> int:
+        """Whole rows of both files."""
+        sizes = [path.stat().st_size if path.exists() else 0 for path in (self._digests, self._rows)]
+        return min(sizes[0] // DIGEST, sizes[1] // self.row_bytes)
+
+    def positions(self) -> dict[bytes, int]:
+        """Digest -> row, of all that is there."""
+        count = len(self)
+        content = self._digests.read_bytes()[: count * DIGEST] if count else b""
+        return {content[DIGEST * i : DIGEST * (i + 1)]: i for i in range(count)}
+
+    def read(self, rows: Sequence[int]) -> np.ndarray:
+        """Those rows (N, features), copied."""
+        if not len(rows):
+            return np.empty((0, self.features), np.float32)
+        stored = np.memmap(self._rows, np.float32, "r", shape=(len(self), self.features))
+        return stored[np.asarray(rows)]
+
+    def add(self, digests: Sequence[bytes], features: np.ndarray) -> None:
+        """Append rows; several processes may do so, one after the other. A row counts once its digest is there."""
+        assert features.shape == (len(digests), self.features) and features.dtype == np.float32
+        try:
+            with FileLock(self.folder / ".lock"):
+                count = len(self)
+                append(self._rows, count * self.row_bytes, np.ascontiguousarray(features).tobytes())
+                append(self._digests, count * DIGEST, b"".join(digests))
+        except OSError as error:
+            raise cannot_keep(self.folder, error) from error
+
+
+def append(path: Path, at: int, content: bytes) -> None:
+    """Write at a position, and remove whatever an interrupted writer left behind it."""
+    with open(path, "r+b" if path.exists() else "w+b") as file:
+        file.seek(at)
+        file.write(content)
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def cannot_keep(folder: Path, error: OSError) -> UserError:
+    return UserError(
+        f"cannot keep features of pictures in {folder} ({error.strerror}): "
+        "free some space, or name another folder in the environment variable FEWLABEL_CACHE."
+    )
