@@ -25,6 +25,7 @@ from .charts import ORANGE
 from .data import UNLABELLED, Dataset, Examples, few_label_split
 from .data.examples import numbered
 from .data.images import ImageKind, as_picture
+from .data.kind import Making
 from .errors import UserError, unknown
 from .evaluate import accuracy
 from .files import make_folder, write_csv
@@ -143,19 +144,11 @@ class HalfChanged(ImageKind):
 
     operation: str | None = None
 
-    def view(
-        self,
-        rows: Tensor,
-        name: str,
-        draws: Draws,
-        without: Collection[str],
-        scale: Callable[[Tensor], Tensor],
-        gather: Callable[[Tensor], Tensor],
-    ) -> Tensor:
+    def view(self, rows: Tensor, name: str, make: Making) -> Tensor:
         if self.operation is not None:
-            changed = (draws.uniform() < 0.5).view(-1, 1, 1, 1)
-            rows = torch.where(changed, DRIFTS[self.operation](rows, draws), rows)
-        return scale(gather(rows))
+            changed = (make.draws.uniform() < 0.5).view(-1, 1, 1, 1)
+            rows = torch.where(changed, DRIFTS[self.operation](rows, make.draws), rows)
+        return make.scale(make.gather(rows))
 
 
 def train_small(fold: Fold, classes: int, operation: str | None, seed: int, network: str, steps: int) -> float:

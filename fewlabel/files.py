@@ -5,7 +5,9 @@ import errno
 import io
 import json
 import os
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,23 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise not_saved(path, error) from error
+
+
+@contextmanager
+def new_folder(place: Path) -> Iterator[Path]:
+    """A temporary folder to fill, which appears under its name when the block ends without an error.
+
+    If another process was faster, its folder stays.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix="filling-") as temporary:
+        yield Path(temporary)
+        try:
+            os.rename(temporary, place)
+            os.mkdir(temporary)  # for TemporaryDirectory to remove
+        except OSError:
+            if not place.exists():
+                raise
 
 
 def make_folder(path: Path) -> None:

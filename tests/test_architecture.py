@@ -37,8 +37,8 @@ LAYERS = [
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 # Within the lowest layer: who may know whom.
 LOWEST = {
-    "data": {"augment", "errors", "randomness", "settings", "terminal"},
-    "encoders": {"data", "errors", "terminal"},
+    "data": {"augment", "errors", "files", "randomness", "settings", "terminal"},
+    "encoders": {"data", "errors", "files", "terminal"},
     "networks": {"errors", "randomness", "ranks"},
     "augment": {"randomness"},
     "files": {"errors"},

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import shutil
 import sys
-import tempfile
 import threading
 import warnings
 from collections import deque
@@ -24,6 +23,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from ..errors import UserError
+from ..files import new_folder
 from ..terminal import with_progress
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
@@ -109,6 +109,7 @@ def decode_all(folder: Path, files: Sequence[str], size: int, key: str) -> tuple
     """
     place = cache_folder() / key
     if not (place / "index.json").exists():
+        shutil.rmtree(place, ignore_errors=True)
         fill_cache(place, folder, files, size)
     index = json.loads((place / "index.json").read_text())
     rows, skipped = index["rows"], index["skipped"]
@@ -139,9 +140,8 @@ def fill_cache(place: Path, folder: Path, files: Sequence[str], size: int) -> No
     rows: list[int] = []
     skipped: dict[str, str] = {}
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix="filling-") as temporary:
-            with open(Path(temporary) / "pixels.u8", "wb") as file:
+        with new_folder(place) as temporary:
+            with open(temporary / "pixels.u8", "wb") as file:
                 pictures = decoded(folder, files, size)
                 for position, picture in enumerate(with_progress(pictures, len(files), f"Reading {folder}")):
                     if isinstance(picture, str):
@@ -149,11 +149,7 @@ def fill_cache(place: Path, folder: Path, files: Sequence[str], size: int) -> No
                     else:
                         rows.append(position)
                         file.write(picture.tobytes())
-            (Path(temporary) / "index.json").write_text(json.dumps({"rows": rows, "skipped": skipped}))
-            if not (place / "index.json").exists():  # else another process was faster
-                shutil.rmtree(place, ignore_errors=True)
-                os.rename(temporary, place)
-                os.mkdir(temporary)  # for TemporaryDirectory to remove
+            (temporary / "index.json").write_text(json.dumps({"rows": rows, "skipped": skipped}))
     except OSError as error:
         raise UserError(
             f"cannot keep decoded pictures in {place.parent} ({error.strerror}): "

@@ -1,7 +1,7 @@
 """Images: square pictures of one or three channels, as one uint8 tensor."""
 
 import io
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,10 @@ from torch import Tensor
 
 from ..augment import VIEWS
 from ..augment.colour import grey
-from ..randomness import Draws
 from .arrays import as_array, as_pictures, as_pixels, brightest
 from .decode import decode_each
 from .examples import Examples
-from .kind import Kind
+from .kind import Kind, Making
 
 
 @dataclass(frozen=True)
@@ -59,16 +58,9 @@ class ImageKind(Kind):
         std = (share @ value.square() - mean.square()).clamp(min=0).sqrt()
         return mean.float().view(-1, 1, 1), std.clamp(min=1).float().view(-1, 1, 1)
 
-    def view(
-        self,
-        rows: Tensor,
-        name: str,
-        draws: Draws,
-        without: Collection[str],
-        scale: Callable[[Tensor], Tensor],
-        gather: Callable[[Tensor], Tensor],
-    ) -> Tensor:
-        return scale(gather(VIEWS[name](rows, draws, without)))  # gathered as uint8: a quarter of the bytes
+    def view(self, rows: Tensor, name: str, make: Making) -> Tensor:
+        view = VIEWS[name](rows, make.draws, make.without)
+        return make.scale(make.gather(view))  # gathered as uint8: a quarter of the bytes
 
     def read(self, inputs: Any) -> Tensor:
         """Picture files, PIL images or arrays."""

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +14,16 @@ from ..randomness import Draws
 
 if TYPE_CHECKING:
     from .examples import Examples
+
+
+@dataclass(frozen=True)
+class Making:
+    """What a view is made with."""
+
+    draws: Draws  # random numbers, for each row its own
+    without: Collection[str]  # augmentations to leave out
+    scale: Callable[[Tensor], Tensor]  # subtracts the mean and divides by the standard deviation
+    gather: Callable[[Tensor], Tensor]  # adds the rows of other processes
 
 
 class Kind(ABC):
@@ -43,19 +53,8 @@ class Kind(ABC):
         """The mean to subtract and the standard deviation to divide by, shaped so that both apply to a batch."""
 
     @abstractmethod
-    def view(
-        self,
-        rows: Tensor,
-        name: str,
-        draws: Draws,
-        without: Collection[str],
-        scale: Callable[[Tensor], Tensor],
-        gather: Callable[[Tensor], Tensor],
-    ) -> Tensor:
-        """The view of that name ("weak", "strong", "simclr") of some rows, scaled for the network.
-
-        `scale` subtracts the mean and divides by the standard deviation; `gather` adds the rows of other processes.
-        """
+    def view(self, rows: Tensor, name: str, make: Making) -> Tensor:
+        """The view of that name ("weak", "strong", "simclr") of some rows, scaled for the network."""
 
     def with_views(self, noise: float, dropout: float) -> "Kind":
         """This kind with those views, which only vectors have."""

@@ -1,6 +1,6 @@
 """Vectors: rows of numbers, such as tables, embeddings and signals."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,9 @@ from torch import Tensor
 
 from ..augment.vectors import vector_view
 from ..errors import UserError
-from ..randomness import Draws
 from .arrays import as_array
 from .examples import UNLABELLED, Examples, numbered
-from .kind import Kind
+from .kind import Kind, Making
 
 LIKE = 10  # ranges of columns are alike where the largest is at most so many times the median
 SHOWN = 6  # numbers of a row
@@ -62,16 +61,8 @@ class VectorKind(Kind):
             return mean.float(), common.repeat(len(std))
         return mean.float(), torch.where(std > 0, std, 1.0)
 
-    def view(
-        self,
-        rows: Tensor,
-        name: str,
-        draws: Draws,
-        without: Collection[str],
-        scale: Callable[[Tensor], Tensor],
-        gather: Callable[[Tensor], Tensor],
-    ) -> Tensor:
-        return gather(vector_view(scale(rows), name, draws, self.noise, self.dropout))
+    def view(self, rows: Tensor, name: str, make: Making) -> Tensor:
+        return make.gather(vector_view(make.scale(rows), name, make.draws, self.noise, self.dropout))
 
     def with_views(self, noise: float, dropout: float) -> "VectorKind":
         return replace(self, noise=noise or self.noise, dropout=dropout or self.dropout)

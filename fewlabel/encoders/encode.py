@@ -1,9 +1,7 @@
 """Encoding pictures: in parallel, once, and resumable, since every chunk of features is kept as soon as it is there."""
 
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from torch import Tensor
 
 from ..data.decode import cache_folder, cache_key, decode
 from ..errors import UserError
+from ..files import new_folder
 from ..terminal import with_progress
 from . import find_encoder
 from .encoder import Encoder
@@ -44,6 +43,7 @@ def encode_folder(encoder: Encoder, folder: Path, files: Sequence[str], jobs: in
     if not (place / "index.json").exists():
         digests = {name: readable_digest(folder / name) for name in files}
         fill_store(store, encoder, folder, digests, jobs)
+        shutil.rmtree(place, ignore_errors=True)
         assemble(place, store, folder, digests)
     index = json.loads((place / "index.json").read_text())
     if not index["rows"]:
@@ -127,16 +127,11 @@ def assemble(place: Path, store: FeatureStore, folder: Path, digests: dict[str, 
         else:
             skipped[name] = reason_of(folder / name)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix="filling-") as temporary:
-            with open(Path(temporary) / "features.f32", "wb") as file:
+        with new_folder(place) as folder_to_fill:
+            with open(folder_to_fill / "features.f32", "wb") as file:
                 for first in range(0, len(found), 4096):
                     file.write(store.read(found[first : first + 4096]).tobytes())
-            (Path(temporary) / "index.json").write_text(json.dumps({"rows": rows, "skipped": skipped}))
-            if not (place / "index.json").exists():  # else another process was faster
-                shutil.rmtree(place, ignore_errors=True)
-                os.rename(temporary, place)
-                os.mkdir(temporary)  # for TemporaryDirectory to remove
+            (folder_to_fill / "index.json").write_text(json.dumps({"rows": rows, "skipped": skipped}))
     except OSError as error:
         raise cannot_keep(place.parent, error) from error
 

@@ -6,6 +6,7 @@ from torch import Tensor
 from .. import randomness
 from ..data import Examples
 from ..data.batches import Batches
+from ..data.kind import Making
 from ..networks import Classifier
 from ..ranks import Ranks
 from .plan import Plan
@@ -28,15 +29,13 @@ class BatchViews:
         """The n-th view of that name of the "labelled", "unlabelled" or "second" batch."""
         count = len(self._index(of))
         source = randomness.generator(self.plan.recipe.seed, self.index, f"{of}/{name}/{n}")
-        draws = randomness.Draws(source, count, self.ranks.rows())
-        return self.examples.kind.view(
-            self._batch(of),
-            name,
-            draws,
-            self.plan.without,
+        make = Making(
+            draws=randomness.Draws(source, count, self.ranks.rows()),
+            without=self.plan.without,
             scale=self.network.normalise,
             gather=lambda view: self.ranks.gather(view.to(self.device), count),
         )
+        return self.examples.kind.view(self._batch(of), name, make)
 
     def _batch(self, of: str) -> Tensor:
         """The inputs of a batch, or of this process's part of it, fetched once."""
