@@ -22,6 +22,7 @@ COMMANDS = {  # name -> where it is, and its help
     "export": ("models:export", "Write a trained model as ONNX, with the preprocessing inside."),
     "report": ("models:report", "Write the report of a finished run again."),
     "methods": ("methods:methods", "List the methods with their settings, or describe one."),
+    "encoders": ("encoders:encoders", "List the pre-trained encoders, and how to get those that are not installed."),
     "drift": ("drift:drift", "Find augmentations that change the meaning of your pictures."),
 }
 PAPER = "paper"
