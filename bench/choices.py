@@ -5,7 +5,7 @@
 
 Every choice is the same method in two ways, with 2 labels per class and as many images through the network in each run,
 all passes counted. Results go line by line into docs/results/choices.jsonl; --show prints paired differences.
-The way that is not the library's is written here.
+The way that is not the library's is written here. Accuracy is on the test images: a table to read, not to choose by.
 """
 
 import argparse

@@ -17,8 +17,7 @@ def chunk_for(inputs: Tensor, device: torch.device) -> int:
     """How many inputs to predict at a time.
 
     The activations of more images do not fit into a processor's cache: 64 images of 32x32 at a time take 2.2 ms each
-    with wrn-28-2 and 0.09 ms with cnn, 512 at a time 7.9 and 0.10 ms. Small inputs are faster in large chunks
-    (`python -m bench.evaluate`).
+    with wrn-28-2, 256 at a time 3.4 ms. Small inputs are faster in large chunks (`python -m bench.evaluate`).
     """
     large = inputs.shape[2:].numel() >= LARGE
     return LARGE_CHUNK if large and device.type == "cpu" else CHUNK

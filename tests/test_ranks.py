@@ -105,8 +105,9 @@ def test_two_processes_solve_the_same_problem(compared: Path, case: str) -> None
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_term_of_weight_0_changes_no_bit_of_its_base_on_two_processes(compared: Path, name: str) -> None:
-    (alone, both) = (torch.load(compared / f"{case}-2.pt")[1] for case in (name, f"{name}+icl"))
+@pytest.mark.parametrize("term", TERMS)
+def test_a_term_of_weight_0_changes_no_bit_of_its_base_on_two_processes(compared: Path, name: str, term: str) -> None:
+    (alone, both) = (torch.load(compared / f"{case}-2.pt")[1] for case in (name, f"{name}+{term} idle"))
     networks = [{k: v for k, v in state.items() if "/network." in k} for state in (alone, both)]
     assert networks[0]
     assert all(torch.equal(value, networks[1][key]) for key, value in networks[0].items())

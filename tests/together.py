@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fewlabel import METHODS, Recipe, load
 from fewlabel.data import Dataset, Vectors
-from fewlabel.methods import parts_of, settings_of
+from fewlabel.methods import TERMS, parts_of, settings_of
 from fewlabel.networks import Classifier, Output
 from fewlabel.ranks import all_ranks
 from fewlabel.training import Trainer, check_recipe, make_plan
@@ -27,7 +27,11 @@ CASES |= {
     "authors' reading": {"method": "icl-ssl", "settings": {"icl.reading": "authors"}},
     "vectors": {"method": "icl-ssl", "network": "mlp"},
 }
-IDLE = {f"{name}+icl": {"method": f"{name}+icl", "settings": {"icl.weight": 0.0}} for name in METHODS}
+IDLE = {  # terms of weight 0
+    f"{name}+{term} idle": {"method": f"{name}+{term}", "settings": {f"{term}.weight": 0.0}}
+    for name in METHODS
+    for term in TERMS
+}
 
 
 class Double(Classifier):
@@ -61,7 +65,7 @@ def main(out: str) -> None:
     torch.set_num_threads(1)
     digits = load("digits")
     with all_ranks() as ranks:
-        for name, changes in {**CASES, **IDLE}.items():
+        for name, changes in {**IDLE, **CASES}.items():
             dataset = vectors() if name == "vectors" else digits
             # 13 labelled rows cannot be shared evenly by two processes
             recipe = Recipe(labels_per_class=2, network="wrn-10-1", batch=13, mu=3, steps=100)

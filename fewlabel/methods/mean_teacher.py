@@ -13,7 +13,7 @@ from .step import Step
 class MeanTeacher(Method):
     """The network must agree with its teacher, the average of its weights, each on its own weak view.
 
-    Batch norm as in the authors' code: the network sees labelled and unlabelled images in one pass, the teacher has a
+    Batch norm: the network sees labelled and unlabelled images in one pass, the teacher has a
     pass of its own, with batch statistics.
     """
 

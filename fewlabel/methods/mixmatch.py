@@ -14,9 +14,8 @@ from .step import Step
 class MixMatch(Method):
     """Pseudo-labels sharpened over two weak views, then mixup of all labelled and unlabelled images.
 
-    Batch norm: the authors interleave labelled and unlabelled mixes, so that every batch has both in the same shares;
-    one pass over all mixes comes to the same. The two views behind a pseudo-label share a pass here and have one each
-    there; they are of one distribution.
+    Batch norm: one pass over all mixes, labelled and unlabelled, which is what interleaving them is for. The two views
+    behind a pseudo-label share a pass: they are of one distribution.
     """
 
     paper = "https://arxiv.org/abs/1905.02249"

@@ -14,8 +14,7 @@ class PiModel(Method):
     """Two weak views of an image must get the same prediction.
 
     Both views and the labelled images share a pass, so that both predictions come from the same batch statistics. The
-    authors have a pass for each view with the labelled images in it; the second view in a pass without them costs 29
-    points on digits with 20 labels (`python -m bench.choices`).
+    second view in a pass of its own costs 29 ± 4 points on digits with 20 labels (`python -m bench.choices`).
     """
 
     paper = "https://arxiv.org/abs/1610.02242"

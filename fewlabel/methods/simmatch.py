@@ -18,7 +18,7 @@ EMBEDDING = 128
 class SimMatch(Method):
     """Weak and strong views must agree in their class and in their similarity to the labelled images.
 
-    Batch norm as in the authors' code: one pass over labelled, weak and strong views.
+    Batch norm: one pass over labelled, weak and strong views.
     """
 
     paper = "https://arxiv.org/abs/2203.06915"

@@ -15,7 +15,7 @@ from .step import Step
 class VAT(Method):
     """A small adversarial perturbation of the image must not change its prediction.
 
-    Batch norm as in the authors' code: labelled images by themselves, and each look at the unlabelled ones by itself.
+    Batch norm: labelled images by themselves, and each look at the unlabelled ones by itself.
     """
 
     paper = "https://arxiv.org/abs/1704.03976"
