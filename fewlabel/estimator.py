@@ -1,7 +1,7 @@
 """FewLabelClassifier: fewlabel with scikit-learn's conventions."""
 
-import copy
 import warnings
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -10,19 +10,20 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from .data import UNLABELLED, Dataset, Examples, ImageKind, Kind, VectorKind
 from .data.arrays import as_array, as_pictures, as_pixels, brightest
-from .data.decode import decode_each, default_size
 from .data.examples import numbered
+from .data.features import kind_of
+from .data.targets import numbered_labels
+from .decode import decode_each, default_size
+from .encoders import MODULE, NONE, Encoder, features_of, find_encoder, from_module
 from .errors import UserError
-from .evaluate import CHUNK
-from .model import OWN_ENCODER, Model
+from .model import Model
 from .networks import Classifier
-from .terminal import Terminal, with_progress
+from .terminal import Terminal
 from .training import Listener, Plan, Recipe, Trainer, check_recipe, choose_device, fit, make_plan
 from .training.listeners import Alarms, DivergenceCheck, History, ProgressBar
 
@@ -42,9 +43,12 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     settings : of the method's parts, such as {"icl.temperature": 0.5}. Of vectors FixMatch's guesses are half
         aligned ({"fixmatch.align": 0.5}; 1 suits classes of equal size), and ICL has a weight of 0.1
     network : "cnn", "mlp" or "wrn-DEPTH-WIDTH"; by default what suits the data and the device. Vectors need "mlp"
-    encoder : a torch module of your own that maps a batch to features. It gets pixels as float32 from 0 to 255
-        (N, C, H, W), or vectors as they are: what it needs beforehand (a size, a normalisation) belongs into it
-    frozen : does the encoder stay as it is? Then it looks at every row once, and training takes seconds
+    encoder : the name of a pre-trained encoder ("lite0", "timm/NAME", "model.onnx", ...; see `fewlabel encoders`), or a
+        torch module of your own that maps a batch to features. A module gets pixels as float32 from 0 to 255
+        (N, C, H, W), or vectors as they are: what it needs beforehand (a size, a normalisation) belongs into it.
+        The encoder stays as it is: it encodes every row once, and training takes seconds
+    tune : train the encoder too?
+    encoder_rate : learning rate of an encoder that is tuned, as a share of the head's
     steps : length of training
     batch, mu : labelled rows a step, and how many times as many unlabelled ones
     learning_rate, weight_decay, ema : of the optimiser and of the average of the weights
@@ -56,6 +60,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     warm_start : does another `fit` go on from the weights that are there?
     random_state : of everything random
     verbose : 1 for a bar
+    frozen : deprecated: use `tune`, which is its opposite
 
     Attributes
     ----------
@@ -78,8 +83,9 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     transduction_: NDArray[Any]
     history_: list[dict[str, Any]]
     model_: Model
-    encoder_: nn.Module | None
+    encoder_: Encoder | None
     size_: int | None
+    shape_: tuple[int, ...]
     white_: int | None
 
     def __init__(
@@ -88,8 +94,9 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         *,
         settings: dict[str, Any] | None = None,
         network: str | None = None,
-        encoder: nn.Module | None = None,
-        frozen: bool = True,
+        encoder: str | nn.Module | None = None,
+        tune: bool = False,
+        encoder_rate: float = 0.01,
         steps: int = 1000,
         batch: int = 32,
         mu: int = 2,
@@ -105,12 +112,14 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        frozen: bool | None = None,
     ) -> None:
         self.method = method
         self.settings = settings
         self.network = network
         self.encoder = encoder
-        self.frozen = frozen
+        self.tune = tune
+        self.encoder_rate = encoder_rate
         self.steps = steps
         self.batch = batch
         self.mu = mu
@@ -126,6 +135,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
+        self.frozen = frozen
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -143,11 +153,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
             raise
 
     def _fit(self, X: Any, y: Any) -> Self:  # noqa: N803
-        labels, classes = encoded(y)
-        if self.encoder is not None and self.frozen:
-            self.encoder_ = copy.deepcopy(self.encoder).to(choose_device(self.device)).eval()
-        else:
-            self.encoder_ = None
+        labels, classes = numbered_labels(y)
         rows = self._inputs(X, fitting=True)
         if len(rows) != len(labels):
             raise ValueError(f"X has {len(rows)} rows and y has {len(labels)} labels.")
@@ -159,15 +165,13 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         names = tuple(str(name) for name in classes)
         examples = Examples(rows, labels, names, numbered("X", len(rows)), self._kind(rows))
         dataset = Dataset("X", examples, None, flip=examples.kind.shape[0] == 3)
-        plan = make_plan(check_recipe(self._recipe()), dataset)
+        plan = make_plan(check_recipe(self._recipe()), dataset, self._encoder_name())
         self.classes_ = classes
-        drawing = self.encoder is not None and not self.frozen  # in whose dropout torch's global generator draws
-        with torch.random.fork_rng(devices=[], enabled=drawing):
-            if drawing:
+        with torch.random.fork_rng(devices=[], enabled=self._tuned()):
+            if self._tuned():  # in whose dropout torch's global generator draws
                 torch.manual_seed(plan.recipe.seed)
             network = self._train(plan, dataset, continued)
-        architecture = OWN_ENCODER if drawing else plan.network
-        self.model_ = Model(network, examples.kind, names, architecture, plan.recipe.method)
+        self.model_ = Model(network, examples.kind, names, plan.network, plan.recipe.method, plan.encoder)
         guesses = self.classes_[self.model_.network_probabilities(rows).argmax(1).numpy()]
         known = (labels != UNLABELLED).numpy()
         self.transduction_ = np.where(known, self.classes_[labels.clamp(min=0).numpy()], guesses)
@@ -196,6 +200,27 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
 
     # ---- from arguments to data, plan and network
 
+    def _tuned(self) -> bool:
+        if self.frozen is not None:
+            warnings.warn("frozen is deprecated: use tune, which is its opposite.", FutureWarning, stacklevel=4)
+            return self.encoder is not None and not self.frozen
+        return self.encoder is not None and self.tune
+
+    def _encoder_name(self) -> str:
+        if self.encoder is None:
+            return NONE
+        return self.encoder if isinstance(self.encoder, str) else MODULE
+
+    def _find_encoder(self) -> Encoder | None:
+        """The frozen encoder."""
+        if self.encoder is None or self.encoder == NONE or self._tuned():
+            return None
+        if isinstance(self.encoder, str):
+            return find_encoder(self.encoder)
+        encoder = from_module(self.encoder)
+        encoder.module.to(choose_device(self.device))
+        return encoder
+
     def _recipe(self) -> Recipe:
         seed = self.random_state
         if not isinstance(seed, Integral):
@@ -205,6 +230,8 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
             method=self.method,
             settings=dict(self.settings or {}),
             network=self.network,
+            tune=self._tuned(),
+            encoder_rate=self.encoder_rate,
             batch=self.batch,
             mu=self.mu,
             steps=self.steps,
@@ -219,16 +246,24 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
 
     def _inputs(self, X: Any, fitting: bool = False) -> Tensor:  # noqa: N803
         """The inputs of the network: the rows, or their features from a frozen encoder."""
+        if fitting:
+            self.encoder_ = self._find_encoder()
+        encoder = self.encoder_
+        if encoder is not None and encoder.by_name and as_pictures(X):
+            side = encoder.size or 0
+            self.size_, self.white_, self.shape_ = side, None, (3, side, side)
+            return kind_of(encoder).read(X)
         rows = self._rows(X, fitting)
         if fitting:
             self.shape_ = tuple(rows.shape[1:])
         elif tuple(rows.shape[1:]) != self.shape_:
             raise ValueError(f"X has rows of {tuple(rows.shape[1:])}, fit had rows of {self.shape_}.")
-        if self.encoder_ is None:
+        if encoder is None:
             return rows
-        features = features_of(self.encoder_, rows, "Encoding" if self.verbose else "")
-        if not features.isfinite().all():
-            raise ValueError("the encoder gives NaN or infinity for some rows.")
+        if encoder.by_name and len(self.shape_) < 3:
+            raise ValueError(f"the encoder {encoder.name} is for pictures, not for rows of numbers.")
+        features = features_of(encoder, rows, "Encoding" if self.verbose else "")
+        self.encoder_ = replace(encoder, features=features.shape[1])
         return features
 
     def _rows(self, X: Any, fitting: bool) -> Tensor:  # noqa: N803
@@ -260,6 +295,8 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         if self.noise < 0 or not 0 <= self.dropout < 1:
             raise ValueError("noise must be at least 0, and dropout at least 0 and less than 1.")
         match rows.shape[1:]:
+            case (columns,) if self.encoder_ is not None and len(self.shape_) == 3:
+                return replace(kind_of(self.encoder_), noise=self.noise, dropout=self.dropout)
             case (columns,):
                 return VectorKind(columns, self.noise, self.dropout)
             case (channels, size, _):
@@ -268,8 +305,9 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
 
     def _train(self, plan: Plan, dataset: Dataset, continued: Model | None) -> Classifier:
         start = None if continued is None else continued.network.state_dict()
+        body = self.encoder if plan.recipe.tune and isinstance(self.encoder, nn.Module) else None
         try:
-            trainer = Trainer(plan, dataset, encoder=None if self.frozen else self.encoder, start=start)
+            trainer = Trainer(plan, dataset, encoder=body, start=start)
         except UserError as error:
             if start is None:
                 raise
@@ -286,45 +324,3 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
 
 def warn(text: str) -> None:
     warnings.warn(text, UserWarning, stacklevel=7)  # where the user called `fit`
-
-
-def features_of(encoder: nn.Module, rows: Tensor, title: str = "") -> Tensor:
-    """The features of every row from a module in evaluation mode, flattened; some rows at a time."""
-    device = next((parameter.device for parameter in encoder.parameters()), torch.device("cpu"))
-    # Pre-trained encoders enlarge pictures, and a processor's cache holds few: EfficientNet-Lite0 on two cores encodes
-    # 34 pictures a second in batches of 4, and 12 a second in batches of 128.
-    parts = rows.split(4 if len(rows.shape) > 2 and device.type == "cpu" else CHUNK // 4)
-    with torch.inference_mode():
-        shown = with_progress(parts, len(parts), title) if title else parts
-        return torch.cat([encoder(part.to(device).float()).flatten(1).float().cpu() for part in shown])
-
-
-# ---- labels as users give them
-
-
-def encoded(y: Any) -> tuple[Tensor, NDArray[Any]]:
-    """Labels as positions among the classes, -1 where there is none; and the classes, sorted."""
-    if y is None:
-        raise ValueError("fit requires y to be passed, but the target y is None: give -1 for unlabelled rows.")
-    # In an array of strings a NaN or -1 among them would become a string too.
-    values = column_or_1d(np.array(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y), warn=True)
-    if values.dtype.kind == "U" and np.isin(values, ("nan", str(UNLABELLED))).any():
-        raise ValueError("y is an array of strings, in which NaN and -1 have become strings too: give a list.")
-    known = np.array([not is_unlabelled(value) for value in values.tolist()], dtype=bool)
-    there = values[known]
-    if there.dtype == object:  # a list of strings, say, with None among them
-        there = np.array(there.tolist())
-    if not len(there):
-        raise ValueError("y has no label: every row is unlabelled.")
-    check_classification_targets(there)
-    classes, positions = np.unique(there, return_inverse=True)
-    labels = torch.full((len(values),), UNLABELLED)
-    labels[torch.from_numpy(known)] = torch.from_numpy(positions).long()
-    return labels, classes
-
-
-def is_unlabelled(value: Any) -> bool:
-    try:
-        return bool(value is None or value == "" or value == UNLABELLED or value != value)
-    except TypeError:  # pandas' NA, of which one cannot tell whether it is itself
-        return True

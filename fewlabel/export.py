@@ -17,12 +17,12 @@ from .networks import Classifier
 class Exported(nn.Module):
     """From inputs as they are (uint8 images, say) to class probabilities (N, classes)."""
 
-    def __init__(self, network: Classifier) -> None:
+    def __init__(self, before: nn.Module, network: Classifier) -> None:
         super().__init__()
-        self.network = network.eval()
+        self.before, self.network = before.eval(), network.eval()
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return self.network.probabilities(inputs)
+        return self.network.probabilities(self.before(inputs))
 
 
 def export_onnx(network: Classifier, kind: Kind, metadata: dict[str, str], path: Path) -> None:
@@ -32,13 +32,14 @@ def export_onnx(network: Classifier, kind: Kind, metadata: dict[str, str], path:
         import onnxscript  # noqa: F401  # which torch needs for it
     except ImportError as error:
         raise UserError("ONNX is not installed: pip install 'fewlabel[export]'.") from error
-    example = torch.zeros(2, *kind.shape, dtype=kind.dtype)
+    before, shape, dtype = kind.exported()
+    example = torch.zeros(2, *shape, dtype=dtype)
     logger = logging.getLogger("torch.onnx._internal.exporter._registration")
     logger.setLevel(logging.ERROR)  # it warns that torchvision is missing, which is not needed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch's exporter about itself
         program = torch.onnx.export(
-            Exported(copy.deepcopy(network).cpu()),
+            Exported(before, copy.deepcopy(network).cpu()),
             (example,),
             input_names=[kind.input_name],
             output_names=["probabilities"],

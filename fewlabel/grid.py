@@ -1,6 +1,5 @@
 """A grid: many independent runs. Each one's result is written once; a grid that was stopped goes on where it was."""
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +13,7 @@ import torch
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from . import __version__
+from .cluster import dask_cluster
 from .errors import UserError
 from .files import write_json
 from .methods import full_settings
@@ -21,7 +21,6 @@ from .runs import train
 from .training import Recipe, check_recipe
 from .training.recipe import PLACES
 
-PATIENCE = 10  # seconds for a scheduler to answer
 ATTEMPTS = 3  # at what was under way when the system killed a worker, for want of memory perhaps
 
 
@@ -85,22 +84,8 @@ def workers(jobs: int, scheduler: str | None) -> Iterator[tuple[joblib.Parallel,
     if scheduler is None:
         yield joblib.Parallel(n_jobs=jobs, return_as="generator_unordered"), TerminatedWorkerError
         return
-    try:
-        from distributed import Client, KilledWorker
-        from distributed.comm.core import connect
-        from distributed.core import coerce_to_address
-    except ImportError as error:
-        raise UserError("Dask is not installed: pip install 'fewlabel[cluster]'.") from error
-
-    async def knock() -> None:
-        await (await connect(coerce_to_address(scheduler), timeout=PATIENCE)).close()
-
-    try:
-        asyncio.run(knock())  # a Client that finds nobody is left half open, and may later block others
-    except (OSError, ValueError) as error:
-        raise UserError(f"no Dask scheduler answers at {scheduler} ({error}).") from error
-    with Client(scheduler), joblib.parallel_config("dask"):
-        yield joblib.Parallel(n_jobs=-1, return_as="generator_unordered"), KilledWorker
+    with dask_cluster(scheduler) as killed:
+        yield joblib.Parallel(n_jobs=-1, return_as="generator_unordered"), killed
 
 
 def run_one(recipe: Recipe, out: Path) -> tuple[str, Result]:

@@ -10,22 +10,19 @@ import numpy as np
 import safetensors.torch
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from torch import Tensor
 
 from . import __version__
 from .data import UNLABELLED, Examples, Kind, kind_from, load_test
+from .encoders import MODULE, NONE, PixelEncoder, find_encoder
 from .errors import UserError
 from .evaluate import CHUNK, Evaluation, chunk_for, cross_fitted_error, fit_temperature, predict_probabilities
 from .export import export_onnx
 from .files import write_atomically, write_json
-from .networks import Classifier, make_classifier
+from .networks import TUNED, Classifier
+from .networks.saved import DAMAGE, DESCRIPTION, FORMAT, WEIGHTS, damaged, load_network, read_description
 from .predictions import Predictions
 from .training import choose_device
-
-FORMAT = 2  # of model.json; 1 is that of version 0.1
-OWN_ENCODER = "own encoder"  # instead of the name of a network
-WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,7 @@ class Model:
     classes: tuple[str, ...]
     architecture: str  # name of the network
     method: str  # by which it was trained
+    encoder: str = NONE  # name of the encoder: a frozen one comes before the network, a tuned one is part of it
 
     def predict(self, inputs: Any) -> NDArray[np.str_]:
         """The most probable class of each input: see `predict_proba` for what may be given."""
@@ -138,6 +136,8 @@ class Model:
     def export(self, path: str | Path) -> None:
         """Write an ONNX file with the preprocessing inside; class names are in its metadata."""
         metadata = {"classes": json.dumps(list(self.classes)), "method": self.method}
+        if self.encoder != NONE:
+            metadata |= {"encoder": self.encoder, "licence of the encoder": find_encoder(self.encoder).licence}
         export_onnx(self.network, self.kind, metadata, Path(path))
 
     def network_probabilities(self, inputs: Tensor) -> Tensor:
@@ -147,13 +147,15 @@ class Model:
 
     def save(self, directory: str | Path) -> None:
         """Write model.safetensors and model.json. They hold numbers and names only: loading them runs no code."""
-        if self.architecture == OWN_ENCODER:
+        if self.encoder == MODULE:
             raise UserError("a model with an encoder of your own cannot be saved: pickle the classifier instead.")
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.network.state_dict().items()}
         description = {
             "format": FORMAT,
             "network": self.architecture,
+            "encoder": self.encoder,
             **self.kind.to_dict(),
+            "shape": list(self.kind.shape),
             "classes": list(self.classes),
             "projector": self.network.projector is not None,
             "method": self.method,
@@ -178,21 +180,14 @@ class Model:
 def load_model(run: str | Path, device: str | None = None) -> Model:
     """The model of a finished run, also of one that version 0.1 wrote."""
     run = Path(run)
+    facts = read_description(run)
+    tuned = facts.get("network") == TUNED
+    body = PixelEncoder(find_encoder(facts["encoder"])) if tuned else None
+    facts, network = load_network(run, body)
     try:
-        facts = json.loads((run / DESCRIPTION).read_text(encoding="utf-8"))
-        tensors = safetensors.torch.load_file(run / WEIGHTS)
-        if facts.get("format", 1) > FORMAT:
-            raise UserError(f"the model in {run} was written by a newer version of fewlabel: upgrade fewlabel.")
-        kind = kind_from({"kind": "images"} | facts)  # format 1 had images only
-        classes, architecture = tuple(facts["classes"]), facts["network"]
-        network = make_classifier(architecture, kind.shape, len(classes), projector=facts["projector"], seed=0)
-        network.load_state_dict(tensors)
-        model = Model(network.eval(), kind, classes, architecture, facts["method"])
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise UserError(f"{run} holds no trained model: give the directory of a finished run.") from error
-    except UserError:
-        raise
-    except (ValueError, LookupError, AttributeError, TypeError, RuntimeError, SafetensorError) as error:
-        raise UserError(f"the model in {run} is damaged: train it again.") from error
+        kind, classes = kind_from(facts), tuple(facts["classes"])
+        model = Model(network, kind, classes, facts["network"], facts["method"], facts.get("encoder", NONE))
+    except DAMAGE as error:
+        raise damaged(run) from error
     network.to(choose_device(device))
     return model

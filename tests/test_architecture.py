@@ -19,9 +19,12 @@ LAYERS = [
         "terminal",
         "charts",
         "losses",
+        "guessing",
         "randomness",
         "ranks",
         "augment",
+        "cluster",
+        "decode",
         "encoders",
         "networks",
         "data",
@@ -30,15 +33,17 @@ LAYERS = [
     {"training"},
     {"model", "export"},
     {"runs"},
-    {"demo", "grid", "drift", "estimator"},
+    {"demo", "grid", "drift", "estimator", "caching"},
     {"paper"},
     {"commands", "__main__"},
 ]
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 # Within the lowest layer: who may know whom.
 LOWEST = {
-    "data": {"augment", "errors", "files", "randomness", "settings", "terminal"},
-    "encoders": {"data", "errors", "files", "terminal"},
+    "data": {"augment", "decode", "encoders", "errors", "files", "randomness", "settings", "terminal"},
+    "cluster": {"errors"},
+    "encoders": {"augment", "cluster", "decode", "errors", "files", "networks", "terminal"},
+    "decode": {"errors", "files", "terminal"},
     "networks": {"errors", "randomness", "ranks"},
     "augment": {"randomness"},
     "files": {"errors"},
@@ -47,6 +52,7 @@ LOWEST = {
     "charts": set(),
     "terminal": set(),
     "losses": set(),
+    "guessing": set(),
     "randomness": set(),
     "errors": set(),
 }

@@ -18,6 +18,8 @@ from fewlabel.commands.main import main
 from fewlabel.errors import UserError
 from fewlabel.grid import Result, read_result, run_grid, write_result
 from fewlabel.training import check_recipe
+from tests.encoders.test_onnx import write as write_encoder
+from tests.pictures import fruit_folder
 
 BASE = Recipe(labels_per_class=2, network="mlp", batch=8, mu=1, steps=10, evaluations=1, floor=False)
 BASE = replace(BASE, method="supervised", learning_rate=0.03)
@@ -159,7 +161,7 @@ def tidy() -> Iterator[None]:
 @pytest.mark.usefixtures("tidy")
 def test_an_address_where_nobody_answers(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused at once where it cannot be an address, else given up after a while."""
-    monkeypatch.setattr("fewlabel.grid.PATIENCE", 1)
+    monkeypatch.setattr("fewlabel.cluster.PATIENCE", 1)
     with pytest.raises(UserError, match=f"no Dask scheduler answers at {address} "):
         run_grid([BASE], tmp_path, scheduler=address)
     assert not list(tmp_path.iterdir())
@@ -179,3 +181,26 @@ def test_backend_and_scheduler_belong_together(
     assert main(["paper", "run", "table7", "--scale", "smoke", "--out", str(tmp_path / "out"), *words]) == 2
     assert capsys.readouterr().err == "fewlabel: --backend dask and --scheduler ADDRESS belong together.\n"
     assert not (tmp_path / "out").exists()
+
+
+def test_pictures_are_encoded_on_a_cluster(
+    cluster: distributed.LocalCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As it is typed; the features are those of this machine."""
+    monkeypatch.setattr("fewlabel.encoders.encode.CHUNK", 5)
+    labels = fruit_folder(tmp_path / "photos")
+    write_encoder(tmp_path / "encoder.onnx")
+    words = ["train", str(tmp_path / "photos"), "--labels", str(labels), "--encoder", str(tmp_path / "encoder.onnx")]
+    words += ["--steps", "3", "--threads", "1"]
+    found = []
+    for where in (["--backend", "dask", "--scheduler", cluster.scheduler_address], []):
+        monkeypatch.setenv("FEWLABEL_CACHE", str(tmp_path / f"cache{len(where)}"))
+        assert main([*words, *where, "--out", str(tmp_path / f"run{len(where)}")]) == 0, capsys.readouterr().err
+        (features,) = (tmp_path / f"cache{len(where)}").glob("sets/*/features.f32")
+        found.append(features.read_bytes())
+    assert found[0] == found[1] and len(found[0]) == 36 * 4 * 4
+    assert main([*words, "--backend", "dask"]) == 2
+    assert "--backend dask and --scheduler ADDRESS need each other" in capsys.readouterr().err

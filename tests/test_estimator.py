@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from fewlabel import Setting, UserError
 from fewlabel.data.arrays import as_pixels, brightest
-from fewlabel.estimator import FewLabelClassifier, encoded
+from fewlabel.data.targets import numbered_labels
+from fewlabel.estimator import FewLabelClassifier
 
 from .pictures import COLOURS, picture
 
@@ -96,10 +97,10 @@ def test_grid_search() -> None:
     assert search.score(X, y) > 0.8
 
 
-@pytest.mark.parametrize("frozen", [None, True, False])
-def test_kept_in_a_file(tmp_path: Path, frozen: bool | None) -> None:
+@pytest.mark.parametrize("tune", [None, False, True])
+def test_kept_in_a_file(tmp_path: Path, tune: bool | None) -> None:
     X, _, few = blobs()  # noqa: N806
-    own: dict[str, Any] = {} if frozen is None else {"encoder": nn.Linear(3, 4), "frozen": frozen}
+    own: dict[str, Any] = {} if tune is None else {"encoder": nn.Linear(3, 4), "tune": tune}
     fitted = model(**own).fit(X, few)
     joblib.dump(fitted, tmp_path / "model")
     again = joblib.load(tmp_path / "model")
@@ -131,7 +132,7 @@ def test_kept_in_a_file(tmp_path: Path, frozen: bool | None) -> None:
     ],
 )
 def test_labels(given: Any, classes: list[Any], positions: list[int]) -> None:
-    labels, found = encoded(given)
+    labels, found = numbered_labels(given)
     assert found.tolist() == classes
     assert [type(value) for value in found.tolist()] == [type(value) for value in classes]
     assert labels.tolist() == positions
@@ -151,7 +152,7 @@ def test_what_cannot_be_compared_is_unlabelled() -> None:
         def __bool__(self) -> bool:
             raise TypeError("boolean value of NA is ambiguous")
 
-    labels, classes = encoded(["b", "a", Missing()])
+    labels, classes = numbered_labels(["b", "a", Missing()])
     assert (labels.tolist(), classes.tolist()) == ([1, 0, -1], ["a", "b"])
 
 
@@ -159,7 +160,7 @@ def test_what_cannot_be_compared_is_unlabelled() -> None:
 def test_strings_that_were_no_labels(nothing: float) -> None:
     """numpy makes strings of them, which might be names of classes."""
     with pytest.raises(ValueError, match="array of strings, in which NaN and -1 have become strings"):
-        encoded(np.array(["a", "b", nothing]))
+        numbered_labels(np.array(["a", "b", nothing]))
 
 
 @pytest.mark.parametrize(
@@ -629,7 +630,7 @@ def test_features_of_a_frozen_encoder_are_flattened() -> None:
 def test_an_encoder_that_is_trained(watched: Callable[[int], Watched], method: str) -> None:
     encoder, images = watched(3 * 8 * 8), pixels()
     before = state_of(encoder)
-    fitted = model(method=method, encoder=encoder, frozen=False).fit(images, Y)
+    fitted = model(method=method, encoder=encoder, tune=True).fit(images, Y)
     assert encoder.training and unchanged(encoder, before)
     assert all(parameter.grad is None for parameter in encoder.parameters())
     own = fitted.model_.network.encoder.get_submodule("0")
@@ -643,7 +644,7 @@ def test_an_encoder_that_is_trained(watched: Callable[[int], Watched], method: s
 
 def test_an_encoder_that_is_trained_gets_pixels_as_they_are(watched: Callable[[int], Watched]) -> None:
     encoder, images = watched(3 * 8 * 8), pixels()
-    fitted = model(encoder=encoder, frozen=False).fit(images / 255, Y)
+    fitted = model(encoder=encoder, tune=True).fit(images / 255, Y)
     assert max(note.max().item() for note, training, _ in Watched.notes if training) == 255
     Watched.notes.clear()
     fitted.predict(images / 255)
@@ -654,7 +655,7 @@ def test_an_encoder_that_is_trained_gets_pixels_as_they_are(watched: Callable[[i
 
 def test_an_encoder_of_tables_that_is_trained(watched: Callable[[int], Watched]) -> None:
     X, y, few = blobs()  # noqa: N806
-    fitted = model(100, encoder=watched(3), frozen=False).fit(X, few)
+    fitted = model(100, encoder=watched(3), tune=True).fit(X, few)
     assert fitted.score(X, y) > 0.9
     rows = {tuple(row) for row in X.astype(np.float32).tolist()}
     shown = torch.cat([note for note, training, _ in Watched.notes[1:-1] if training])  # neither blank nor mixed
@@ -664,20 +665,20 @@ def test_an_encoder_of_tables_that_is_trained(watched: Callable[[int], Watched])
 def test_layers_without_gradient_stay_as_they_are() -> None:
     X, _, few = blobs()  # noqa: N806
     encoder = nn.Sequential(nn.Linear(3, 4).requires_grad_(False), nn.ReLU(), nn.Linear(4, 4))
-    found = model(encoder=encoder, frozen=False).fit(X, few).model_.network.encoder.state_dict()
+    found = model(encoder=encoder, tune=True).fit(X, few).model_.network.encoder.state_dict()
     before = encoder.state_dict()
     assert torch.equal(found["0.0.weight"], before["0.weight"])
     assert not torch.equal(found["0.2.weight"], before["2.weight"])
 
 
 def test_features_of_a_trained_encoder_are_flattened() -> None:
-    fitted = model(encoder=nn.Conv2d(3, 2, 3, stride=2), frozen=False).fit(pixels(), Y)
+    fitted = model(encoder=nn.Conv2d(3, 2, 3, stride=2), tune=True).fit(pixels(), Y)
     assert fitted.transform(pixels()).shape == (12, 18)
 
 
 def test_warm_start_of_a_trained_encoder(watched: Callable[[int], Watched]) -> None:
     X, _, few = blobs()  # noqa: N806
-    fitted = model(60, encoder=watched(3), frozen=False, warm_start=True).fit(X, few)
+    fitted = model(60, encoder=watched(3), tune=True, warm_start=True).fit(X, few)
     before = fitted.predict_proba(X)
     fitted.set_params(steps=1, learning_rate=1e-8).fit(X, few)
     np.testing.assert_allclose(fitted.predict_proba(X), before, atol=1e-3)
@@ -686,7 +687,7 @@ def test_warm_start_of_a_trained_encoder(watched: Callable[[int], Watched]) -> N
 def test_random_state_of_a_trained_encoder_with_dropout() -> None:
     X, _, few = blobs()  # noqa: N806
     encoder = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5))
-    first, second = (model(encoder=encoder, frozen=False).fit(X, few).predict_proba(X) for _ in range(2))
+    first, second = (model(encoder=encoder, tune=True).fit(X, few).predict_proba(X) for _ in range(2))
     np.testing.assert_array_equal(first, second)
 
 
@@ -698,7 +699,7 @@ def test_views_of_vectors_out_of_range(views: dict[str, float]) -> None:
 
 def test_a_model_with_an_encoder_of_ones_own_is_not_saved(tmp_path: Path) -> None:
     X, _, few = blobs()  # noqa: N806
-    fitted = model(5, encoder=nn.Linear(3, 4), frozen=False).fit(X, few)
+    fitted = model(5, encoder=nn.Linear(3, 4), tune=True).fit(X, few)
     with pytest.raises(UserError, match="pickle the classifier instead"):
         fitted.model_.save(tmp_path)
     assert fitted.network_ is fitted.model_.network

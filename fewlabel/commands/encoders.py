@@ -1,19 +1,62 @@
-"""encoders: the pre-trained encoders by name."""
+"""encoders, cache: pre-trained encoders by name, and what is kept on disk of their work."""
 
+from importlib.util import find_spec
+from typing import Annotated
+
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from ..encoders import ENCODERS
+from ..caching import cache_parts, clear_cache
+from ..decode import cache_folder
+from ..encoders import ENCODERS, LIBRARIES
+from ..encoders.onnx_file import INSTALL as EXPORT
+from ..errors import unknown
 
 
 def encoders() -> None:
     """List the pre-trained encoders, and how to get those that are not installed."""
-    table = Table("name", "input", "features", "size", "licence", "installed")
+    table, others = Table("name", "input", "features", "size", "licence", "installed"), Table("name", "", "installed")
+    missing: dict[str, list[str]] = {}  # how to get it -> names
+
+    def installed(name: str, there: bool, install: str) -> str:
+        if not there:
+            missing.setdefault(install, []).append(name)
+        return "yes" if there else "no"
+
     for one in ENCODERS.values():
-        side, installed = f"{one.size}x{one.size}", "yes" if one.installed else "no"
-        table.add_row(one.name, side, str(one.features), f"{one.megabytes} MB", one.licence, installed)
+        there = installed(one.name, one.installed, one.install)
+        table.add_row(one.name, f"{one.size}x{one.size}", str(one.features), f"{one.megabytes} MB", one.licence, there)
+    for library in LIBRARIES.values():
+        there = installed(library.example, find_spec(library.module) is not None, library.install)
+        others.add_row(library.example, library.about, there)
+    there = installed("FILE.onnx", find_spec("onnxruntime") is not None, EXPORT)
+    others.add_row("FILE.onnx", "a model of yours in an ONNX file", there)
+    others.add_row("RUN", "the network of a finished run", "yes")
+    others.add_row("none", "no encoder: train from scratch", "yes")
     console = Console(soft_wrap=True, highlight=False)
     console.print(table)
-    for install in dict.fromkeys(one.install for one in ENCODERS.values() if not one.installed):
-        names = ", ".join(one.name for one in ENCODERS.values() if one.install == install and not one.installed)
-        console.print(f"To get {names}: {install}", markup=False)
+    console.print(others)
+    for install, names in missing.items():
+        console.print(f"To get {', '.join(names)}: {install}", markup=False)
+    console.print("Those of the second table that are libraries download weights when they are used.", markup=False)
+
+
+def cache(
+    action: Annotated[str | None, Parameter(help="`clear` empties it")] = None,
+    /,
+) -> None:
+    """Show what is kept on disk to save time: decoded pictures and features. It can be made again at any time."""
+    if action not in (None, "clear"):
+        raise unknown("action", str(action), ["clear"])
+    console = Console(soft_wrap=True, highlight=False)
+    if action == "clear":
+        freed = clear_cache()
+        console.print(f"{freed / 1e6:.1f} MB removed from {cache_folder()}", markup=False)
+        return
+    table = Table("what", "entries", "MB")
+    parts = cache_parts()
+    for part in parts:
+        table.add_row(part.title, str(part.entries), f"{part.size / 1e6:.1f}")
+    console.print(table)
+    console.print(f"In {cache_folder()}. `fewlabel cache clear` empties it.", markup=False)

@@ -23,6 +23,7 @@ COMMANDS = {  # name -> where it is, and its help
     "report": ("models:report", "Write the report of a finished run again."),
     "methods": ("methods:methods", "List the methods with their settings, or describe one."),
     "encoders": ("encoders:encoders", "List the pre-trained encoders, and how to get those that are not installed."),
+    "cache": ("encoders:cache", "Show what is kept on disk to save time: decoded pictures and features."),
     "drift": ("drift:drift", "Find augmentations that change the meaning of your pictures."),
 }
 PAPER = "paper"

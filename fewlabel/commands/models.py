@@ -40,7 +40,7 @@ def predict(
     if not 0 <= min_confidence <= 1:
         raise UserError(f"--min-confidence must be between 0 and 1, not {min_confidence:g}.")
     model = load_model(run, device)
-    noun = "pictures" if model.kind.image_views else model.kind.noun
+    noun = model.kind.noun
     sure, unsure = model.label(path).split(min_confidence)
     sure.write(Path(output))
     print(f"{len(sure)} {noun} labelled, {len(sure.skipped)} could not be read: {output}")
@@ -106,10 +106,10 @@ def export(
     """Write a trained model as ONNX, with the preprocessing inside."""
     model = load_model(run, "cpu")
     model.export(onnx)
-    kind = model.kind
-    shape = ", ".join(map(str, ("N", *kind.shape)))
+    _, shape, dtype = model.kind.exported()
+    sizes = ", ".join(map(str, ("N", *shape)))
     print(
-        f"{onnx}: {kind.input_name} {str(kind.dtype).removeprefix('torch.')} ({shape}) to probabilities "
+        f"{onnx}: {model.kind.input_name} {str(dtype).removeprefix('torch.')} ({sizes}) to probabilities "
         f"(N, {len(model.classes)})"
     )
 

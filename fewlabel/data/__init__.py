@@ -1,13 +1,16 @@
 """Data: `load` gives a Dataset from a folder, an .npz file or a name."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..encoders import NONE, Encoder, find_encoder
 from ..errors import UserError, unknown
 from ..settings import parameters_of
 from .download import download as fetch
 from .examples import UNLABELLED, Dataset, Examples
+from .features import FeatureKind
 from .folder import read_folder
 from .images import ImageKind, Images
 from .kind import Kind
@@ -22,18 +25,21 @@ __all__ = [
     "UNLABELLED",
     "Dataset",
     "Examples",
+    "FeatureKind",
     "ImageKind",
     "Images",
     "Kind",
     "VectorKind",
     "Vectors",
+    "encoded",
     "few_label_split",
+    "is_folder",
     "kind_from",
     "load",
     "load_test",
 ]
 
-KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (ImageKind, VectorKind)}
+KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (ImageKind, VectorKind, FeatureKind)}
 
 
 def kind_from(description: dict[str, Any]) -> Kind:
@@ -50,13 +56,23 @@ def load(
     test: str | Path | None = None,
     size: int | None = None,
     download: bool = False,
+    encoder: str | None = None,
 ) -> Dataset:
     """Training and test examples of a named data set, an .npz file or a folder of pictures.
+
+    With the name of an `encoder` (see `fewlabel encoders`) they are features of the pictures.
 
     >>> load("digits").train.inputs.shape
     torch.Size([1297, 1, 8, 8])
     """
     name, path = str(data), Path(data)
+    if encoder is not None and encoder != NONE:
+        if is_folder(name):
+            if size is not None:
+                raise UserError("--size cannot be used with an encoder, which has a size of its own.")
+            return read_folder(path, labels=labels, test=test, encoder=find_encoder(encoder))
+        found = load(data, root, labels=labels, test=test, size=size, download=download)
+        return encoded(found, find_encoder(encoder))
     if name in NAMED or path.suffix == ".npz":
         for given, flag in ((labels, "--labels"), (test, "--test"), (size, "--size")):
             if given is not None:
@@ -69,13 +85,25 @@ def load(
         raise unknown("data set to download", name, NAMED)
     if path.suffix == ".npz" and path.is_file():
         return read_npz(path)
-    if path.is_dir():
+    if is_folder(name):
         return read_folder(path, labels=labels, test=test, size=size)
     if path.exists():
         raise UserError(f"{path} is neither a folder of pictures nor an .npz file.")
     if path.suffix or len(path.parts) > 1 or name.endswith("/"):
         raise UserError(f"there is no folder or .npz file {name}.")
     raise unknown("data set or folder", name, NAMED)
+
+
+def is_folder(data: str) -> bool:
+    """Does `load` take it for a folder of pictures?"""
+    return data not in NAMED and Path(data).is_dir()
+
+
+def encoded(dataset: Dataset, encoder: Encoder) -> Dataset:
+    """A data set of images as features."""
+    train, test = (examples and examples.kind.encoded(examples, encoder) for examples in (dataset.train, dataset.test))
+    assert train is not None
+    return replace(dataset, train=train, test=test)
 
 
 def load_test(
@@ -87,10 +115,10 @@ def load_test(
     kind: Kind,
 ) -> Examples:
     """Labelled examples to evaluate a model of these classes and this kind on."""
-    if Path(data).is_dir() and str(data) not in NAMED:
+    if is_folder(str(data)):
         test: Examples | None = kind.load_test(Path(data), classes, labels)
     else:
-        test = load(data, root, labels=labels).test
+        test = load(data, root, labels=labels, encoder=kind.encoder).test
     if test is None:
         raise UserError(f"{data} has no test part.")
     if not test.known:

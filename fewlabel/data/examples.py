@@ -1,7 +1,8 @@
 """Examples: inputs with their labels, class names and file names."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -9,6 +10,13 @@ from torch import Tensor
 from .kind import Kind
 
 UNLABELLED = -1
+
+
+class Original(Protocol):
+    """What inputs were made of, for a person to look at."""
+
+    def show(self, position: int) -> bytes | str:
+        """One of them: a PNG picture, or text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +30,7 @@ class Examples:
     kind: Kind
     skipped: dict[str, str] = field(default_factory=dict)  # unreadable file -> reason
     source: str = ""  # of files: changes when a file does
+    original: Original | None = None  # where the inputs are not what a person wants to see
 
     def __post_init__(self) -> None:
         self.kind.check(self.inputs)
@@ -49,15 +58,13 @@ class Examples:
         """Other examples as of this kind: coloured pictures made grey for a model of grey ones, say."""
         if others.kind.shape == self.kind.shape:
             return others
-        return Examples(
-            self.kind.adapt(others.inputs),
-            others.labels,
-            others.classes,
-            others.names,
-            self.kind,
-            others.skipped,
-            others.source,
-        )
+        return replace(others, inputs=self.kind.adapt(others.inputs), kind=self.kind)
+
+    def show(self, position: int) -> bytes | str:
+        """One example for a person to look at: a PNG picture, or text."""
+        if self.original is not None:
+            return self.original.show(position)
+        return self.kind.show(self.inputs[position])
 
     @property
     def known(self) -> int:

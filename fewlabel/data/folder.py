@@ -9,10 +9,12 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import torch
 
+from ..decode import CHANNELS, SUFFIXES, cache_key, decode_all, decoded, default_size
+from ..encoders import Encoder
 from ..errors import UserError
 from ..terminal import with_progress
-from .decode import CHANNELS, SUFFIXES, cache_key, decode_all, decoded, default_size
 from .examples import UNLABELLED, Dataset, Examples
+from .features import encode_files
 from .images import Images
 
 NO_CLASS = ("unlabelled", "unlabeled")  # subfolders of these names hold pictures of no known class
@@ -20,7 +22,12 @@ WRITTEN = ("recipe.json", "drift.csv")  # in a folder that `fewlabel train` or `
 
 
 def read_folder(
-    folder: Path, *, labels: str | Path | None = None, test: str | Path | None = None, size: int | None = None
+    folder: Path,
+    *,
+    labels: str | Path | None = None,
+    test: str | Path | None = None,
+    size: int | None = None,
+    encoder: Encoder | None = None,
 ) -> Dataset:
     """Pictures in class subfolders are labelled, loose ones are not; what the CSV file says goes first."""
     if test is not None and Path(test).resolve().is_relative_to(folder.resolve()):
@@ -33,15 +40,21 @@ def read_folder(
     if size is not None and size < 8:
         raise UserError(f"--size must be at least 8 pixels, not {size}.")
     size = size or default_size([folder / name for name in files])
-    train = read_pictures(folder, files, classes_of, classes, size)
+    train = read_pictures(folder, files, classes_of, classes, size, encoder)
     held_out = None
     if test is not None:
-        held_out = read_labelled(Path(test), classes, size)
+        held_out = read_labelled(Path(test), classes, size, encoder=encoder)
     return Dataset(folder.resolve().name, train, held_out, flip=True)
 
 
-def read_labelled(folder: Path, classes: Sequence[str], size: int, labels: str | Path | None = None) -> Examples:
-    """Pictures to be judged by, all of known classes, at the size and with the classes of a model."""
+def read_labelled(
+    folder: Path,
+    classes: Sequence[str],
+    size: int,
+    labels: str | Path | None = None,
+    encoder: Encoder | None = None,
+) -> Examples:
+    """Pictures to evaluate a model on, all of its classes, at its size or encoded."""
     files, classes_of = scan(folder)
     if labels is not None:
         classes_of.update(read_labels(Path(labels), folder, files))
@@ -49,7 +62,7 @@ def read_labelled(folder: Path, classes: Sequence[str], size: int, labels: str |
         raise UserError(f"{folder} has the class '{strange[0]}', which the training images have not.")
     if not any(classes_of.values()):
         raise UserError(f"{folder} holds no labelled picture: put the pictures into one subfolder per class.")
-    return read_pictures(folder, files, classes_of, classes, size)
+    return read_pictures(folder, files, classes_of, classes, size, encoder)
 
 
 def read_unlabelled(path: Path, size: int, chunk: int, title: str = "") -> Iterator[Examples]:
@@ -140,8 +153,16 @@ def read_labels(path: Path, folder: Path, files: Sequence[str]) -> dict[str, str
 
 
 def read_pictures(
-    folder: Path, files: Sequence[str], classes_of: dict[str, str], classes: Sequence[str], size: int
+    folder: Path,
+    files: Sequence[str],
+    classes_of: dict[str, str],
+    classes: Sequence[str],
+    size: int,
+    encoder: Encoder | None = None,
 ) -> Examples:
+    """Pixels of that size or, with an encoder, features."""
+    if encoder is not None:
+        return encode_files(encoder, folder, files, classes, classes_of)
     key = cache_key(folder, files, size)
     pixels, rows, skipped = decode_all(folder, files, size, key)
     number = {name: i for i, name in enumerate(classes)} | {"": UNLABELLED}

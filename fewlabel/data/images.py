@@ -13,9 +13,10 @@ from torch import Tensor
 
 from ..augment import VIEWS
 from ..augment.colour import grey
+from ..decode import decode_each
+from ..encoders import Encoder
 from .arrays import as_array, as_pictures, as_pixels, brightest
-from .decode import decode_each
-from .examples import Examples
+from .examples import Examples, Original
 from .kind import Kind, Making
 
 
@@ -90,10 +91,13 @@ class ImageKind(Kind):
 
         return read_labelled(folder, classes, self.size, labels)
 
+    def encoded(self, examples: Examples, encoder: Encoder) -> Examples:
+        from .features import encode_images
+
+        return encode_images(encoder, examples)
+
     def show(self, row: Tensor) -> bytes:
-        buffer = io.BytesIO()
-        Image.fromarray(as_picture(row)).save(buffer, "png")
-        return buffer.getvalue()
+        return png(row.numpy())
 
 
 class Images(Examples):
@@ -110,16 +114,27 @@ class Images(Examples):
         *,
         inputs: Tensor | None = None,
         kind: Kind | None = None,
+        original: Original | None = None,
     ) -> None:
-        """`inputs` and `kind` are what dataclasses.replace gives."""
+        """The last three are what dataclasses.replace gives."""
         if pixels is not None:
             assert pixels.ndim == 4 and pixels.shape[2] == pixels.shape[3], "pixels are (N, C, H, W), square"
             inputs, kind = pixels, ImageKind(*pixels.shape[1:3])
         assert inputs is not None and labels is not None and kind is not None
-        super().__init__(inputs, labels, tuple(classes), names, kind, skipped or {}, source)
+        super().__init__(inputs, labels, tuple(classes), names, kind, skipped or {}, source, original)
+
+
+def png(pixels: np.ndarray) -> bytes:
+    """A PNG file of pixels (C, H, W)."""
+    buffer = io.BytesIO()
+    Image.fromarray(shown_array(pixels)).save(buffer, "png")
+    return buffer.getvalue()
 
 
 def as_picture(pixels: Tensor) -> np.ndarray:
     """(H, W) or (H, W, 3) of (C, H, W), as drawing libraries want it."""
-    picture = pixels[0] if len(pixels) == 1 else pixels.permute(1, 2, 0)
-    return np.ascontiguousarray(picture.to(torch.uint8).numpy())
+    return shown_array(pixels.to(torch.uint8).numpy())
+
+
+def shown_array(pixels: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0))

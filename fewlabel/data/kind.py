@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ..encoders import NONE, Encoder
 from ..errors import UserError
 from ..randomness import Draws
 
@@ -34,6 +35,7 @@ class Kind(ABC):
     image_views: ClassVar[bool]  # are its views augmentations of images?
     input_name: ClassVar[str]  # in ONNX files
     dtype: ClassVar[torch.dtype]  # of the inputs
+    encoder: str = NONE  # that made the inputs, by its name
 
     @property
     @abstractmethod
@@ -81,6 +83,18 @@ class Kind(ABC):
     def load_test(self, folder: Path, classes: Sequence[str], labels: str | Path | None) -> "Examples":
         """A folder of labelled examples to evaluate a model on."""
         raise UserError(f"{folder} is a folder, but the model is for {self.describe()}.")
+
+    def rows(self, inputs: Tensor) -> Tensor | None:
+        """The inputs where they are rows of numbers in which like examples lie together."""
+        return None
+
+    def encoded(self, examples: "Examples", encoder: Encoder) -> "Examples":
+        """Features of examples of this kind."""
+        raise UserError(f"--encoder is for pictures, not for {self.describe()}.")
+
+    def exported(self) -> tuple[nn.Module, tuple[int, ...], torch.dtype]:
+        """What an exported model does before its network, and the shape and type of one of its inputs."""
+        return nn.Identity(), self.shape, self.dtype
 
     def adapt(self, inputs: Tensor) -> Tensor:
         """A batch of a kind that this one accepts, as one of this kind."""

@@ -64,6 +64,9 @@ class VectorKind(Kind):
     def view(self, rows: Tensor, name: str, make: Making) -> Tensor:
         return make.gather(vector_view(make.scale(rows), name, make.draws, self.noise, self.dropout))
 
+    def rows(self, inputs: Tensor) -> Tensor:
+        return inputs
+
     def with_views(self, noise: float, dropout: float) -> "VectorKind":
         return replace(self, noise=noise or self.noise, dropout=dropout or self.dropout)
 

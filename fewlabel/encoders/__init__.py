@@ -1,40 +1,26 @@
-"""Encoders by name. A new library is a file of its own and its prefix in the list here."""
+"""Encoders: networks trained elsewhere, by name, and the features that they make of pictures."""
 
-from dataclasses import dataclass
+from .encode import Encoded, Picture, encode_folder, encode_pictures, features_of
+from .encoder import MODULE, Encoder, PixelEncoder, from_module
+from .find import ENCODERS, NONE, Listed, find_encoder, full_name
+from .libraries import LIBRARIES
+from .lite import PHOTOS
 
-from ..errors import unknown
-from .efficientnet_lite import FEATURES, VARIANTS
-from .encoder import Encoder
-from .lite import LICENCE, PHOTOS, is_installed, load_lite
-
-__all__ = ["ENCODERS", "Encoder", "Listed", "find_encoder"]
-
-
-@dataclass(frozen=True)
-class Listed:
-    """What is known of an encoder before it is loaded."""
-
-    name: str
-    size: int  # side of its input
-    features: int
-    megabytes: int  # of its weights
-    licence: str
-    install: str  # how to get it
-
-    @property
-    def installed(self) -> bool:
-        return is_installed(self.name)
-
-
-ENCODERS: dict[str, Listed] = {
-    name: Listed(name, size, FEATURES, megabytes, LICENCE, PHOTOS)
-    for (name, (_, _, size)), megabytes in zip(VARIANTS.items(), (17, 20, 23), strict=True)
-}
-ENCODERS["lite"] = Listed("lite", max(one.size for one in ENCODERS.values()), 3 * FEATURES, 60, LICENCE, PHOTOS)
-
-
-def find_encoder(name: str) -> Encoder:
-    """The encoder of that name, loaded."""
-    if name in ENCODERS:
-        return load_lite(name)
-    raise unknown("encoder", name, ENCODERS)
+__all__ = [
+    "ENCODERS",
+    "LIBRARIES",
+    "MODULE",
+    "NONE",
+    "PHOTOS",
+    "Encoded",
+    "Encoder",
+    "Listed",
+    "Picture",
+    "PixelEncoder",
+    "encode_folder",
+    "encode_pictures",
+    "features_of",
+    "find_encoder",
+    "from_module",
+    "full_name",
+]

@@ -1,7 +1,9 @@
 """Encoding pictures: in parallel, once, and resumable, since every chunk of features is kept as soon as it is there."""
 
+import hashlib
 import json
 import shutil
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,95 +11,145 @@ from pathlib import Path
 import joblib
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
-from ..data.decode import cache_folder, cache_key, decode
+from ..cluster import on_cluster
+from ..decode import cache_folder, cache_key, decode, square
 from ..errors import UserError
 from ..files import new_folder
 from ..terminal import with_progress
-from . import find_encoder
 from .encoder import Encoder
+from .find import find_encoder
 from .store import FeatureStore, cannot_keep, content_digest
 
 CHUNK = 32  # pictures that one worker encodes at a time
 # A processor's cache holds the activations of few pictures: on one core EfficientNet-Lite0 is three times as fast with
-# batches of 4 as with batches of 20.
+# batches of 4 as with batches of 20 (`python -m bench.encode`).
 BATCH = 4
+SMALL = 128  # rows of numbers at a time, which are no pictures
+
+Picture = Path | np.ndarray  # a file, or pixels (C, H, W) in uint8
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Features of the pictures of a folder."""
+    """Features of some pictures."""
 
     features: Tensor  # (N, features), memory-mapped
-    rows: list[int]  # which of the files they are of
-    skipped: dict[str, str]  # unreadable file -> reason
-    key: str  # changes when a file or the encoder does
+    rows: list[int]  # which of the pictures they are of
+    skipped: dict[int, str]  # unreadable picture -> reason
+    key: str  # changes when a picture or the encoder does
 
 
 def encode_folder(encoder: Encoder, folder: Path, files: Sequence[str], jobs: int | None = None) -> Encoded:
     """Features of all pictures that can be read; a second call is immediate."""
     store = FeatureStore(encoder)
-    key = f"{cache_key(folder, files, encoder.size)}-{store.folder.name[:16]}"
+    key = f"{cache_key(folder, files, encoder.size or 0)}-{store.folder.name[:16]}"
     place = cache_folder() / "sets" / key
     if not (place / "index.json").exists():
-        digests = {name: readable_digest(folder / name) for name in files}
-        fill_store(store, encoder, folder, digests, jobs)
-        shutil.rmtree(place, ignore_errors=True)
-        assemble(place, store, folder, digests)
-    index = json.loads((place / "index.json").read_text())
-    if not index["rows"]:
+        paths = [folder / name for name in files]
+        encode_into(place, store, encoder, paths, [readable_digest(path) for path in paths], jobs)
+    found = read_encoded(place, encoder)
+    if not found.rows:
         shutil.rmtree(place)
-        name, reason = next(iter(index["skipped"].items()))
-        raise UserError(f"none of the {len(files)} pictures in {folder} can be read, beginning with {name} ({reason}).")
-    shape = (len(index["rows"]), encoder.features)
-    features = np.memmap(place / "features.f32", np.float32, mode="c", shape=shape)
-    return Encoded(torch.from_numpy(features), index["rows"], index["skipped"], key)
+        position, reason = next(iter(found.skipped.items()))
+        raise UserError(
+            f"none of the {len(files)} pictures in {folder} can be read, beginning with {files[position]} ({reason})."
+        )
+    return found
+
+
+def encode_pictures(encoder: Encoder, pictures: Sequence[Picture], jobs: int | None = None) -> Encoded:
+    """Features of files and of pixels; these are resized as files are."""
+    store = FeatureStore(encoder)
+    digests = [readable_digest(picture) for picture in pictures]
+    whole = hashlib.sha256(b"".join(digest or b"-" for digest in digests)).hexdigest()
+    place = cache_folder() / "sets" / f"{whole[:32]}-{store.folder.name[:16]}"
+    if not (place / "index.json").exists():
+        encode_into(place, store, encoder, pictures, digests, jobs)
+    return read_encoded(place, encoder)
+
+
+def features_of(encoder: Encoder, inputs: Tensor, title: str = "") -> Tensor:
+    """Features of inputs in memory: kept on disk where the encoder has a name, else made anew, some at a time."""
+    if encoder.by_name:
+        return encode_pictures(encoder, [row.numpy() for row in inputs]).features
+    device = next((parameter.device for parameter in encoder.module.parameters()), torch.device("cpu"))
+    parts = inputs.split(BATCH if len(inputs.shape) > 2 and device.type == "cpu" else SMALL)
+    shown = with_progress(parts, len(parts), title) if title else parts
+    return torch.cat([encoder(part.to(device)).cpu() for part in shown])
+
+
+def encode_into(
+    place: Path,
+    store: FeatureStore,
+    encoder: Encoder,
+    pictures: Sequence[Picture],
+    digests: Sequence[bytes | None],
+    jobs: int | None,
+) -> None:
+    fill_store(store, encoder, pictures, digests, jobs)
+    shutil.rmtree(place, ignore_errors=True)
+    assemble(place, store, pictures, digests)
 
 
 def fill_store(
-    store: FeatureStore, encoder: Encoder, folder: Path, digests: dict[str, bytes | None], jobs: int | None
+    store: FeatureStore,
+    encoder: Encoder,
+    pictures: Sequence[Picture],
+    digests: Sequence[bytes | None],
+    jobs: int | None,
 ) -> None:
     """Encode what the store does not hold yet, and keep it chunk by chunk."""
     known = store.positions()
-    missing: dict[bytes, str] = {}
-    for name, digest in digests.items():
+    missing: dict[bytes, Picture] = {}
+    for picture, digest in zip(pictures, digests, strict=True):
         if digest is not None and digest not in known:
-            missing.setdefault(digest, name)
+            missing.setdefault(digest, picture)
     chunks = [list(missing.items())[first : first + CHUNK] for first in range(0, len(missing), CHUNK)]
-    encoded = encode_chunks(encoder, folder, [[name for _, name in chunk] for chunk in chunks], jobs)
+    encoded = encode_chunks(encoder, [[picture for _, picture in chunk] for chunk in chunks], jobs)
     shown = with_progress(encoded, len(chunks), f"Encoding {len(missing)} pictures with {encoder.name}")
-    for chunk, results in zip(chunks, shown, strict=True):
-        found = [(digest, row) for (digest, _), row in zip(chunk, results, strict=True) if not isinstance(row, str)]
-        if found:
-            store.add([digest for digest, _ in found], np.stack([row for _, row in found]))
+    try:
+        for chunk, results in zip(chunks, shown, strict=True):
+            found = [(digest, row) for (digest, _), row in zip(chunk, results, strict=True) if not isinstance(row, str)]
+            if found:
+                store.add([digest for digest, _ in found], np.stack([row for _, row in found]))
+    except KeyboardInterrupt as stop:
+        done = len(store) - len(known)
+        raise KeyboardInterrupt(
+            f"stopped; the features of {done} pictures are kept: run the same command to continue."
+        ) from stop
 
 
 def encode_chunks(
-    encoder: Encoder, folder: Path, chunks: Sequence[Sequence[str]], jobs: int | None
+    encoder: Encoder, chunks: Sequence[Sequence[Picture]], jobs: int | None
 ) -> Iterator[list[np.ndarray | str]]:
-    """The features of each chunk of files, in order; several processes with one thread each where that pays."""
-    workers = min(jobs or joblib.cpu_count(), len(chunks))
-    if workers <= 1:
-        yield from (encode_files(encoder, str(folder), chunk) for chunk in chunks)
+    """The features of each chunk, in order; several processes with one thread each where that pays."""
+    workers = min(jobs or joblib.cpu_count(), len(chunks)) if encoder.by_name else 1
+    if encoder.by_name and on_cluster():
+        workers = -1
+    if 0 <= workers <= 1:
+        yield from (encode_some(encoder, chunk) for chunk in chunks)
         return
     parallel = joblib.Parallel(workers, return_as="generator", pre_dispatch="2*n_jobs")
-    yield from parallel(joblib.delayed(encode_by_name)(encoder.name, str(folder), chunk) for chunk in chunks)
+    yield from parallel(joblib.delayed(encode_by_name)(encoder.name, chunk) for chunk in chunks)
 
 
-def encode_by_name(name: str, folder: str, files: Sequence[str]) -> list[np.ndarray | str]:
+def encode_by_name(name: str, pictures: Sequence[Picture]) -> list[np.ndarray | str]:
     """In another process, which loads the encoder itself."""
     torch.set_num_threads(1)
-    return encode_files(find_encoder(name), folder, files)
+    return encode_some(find_encoder(name), pictures)
 
 
-def encode_files(encoder: Encoder, folder: str, files: Sequence[str]) -> list[np.ndarray | str]:
+def encode_some(encoder: Encoder, pictures: Sequence[Picture]) -> list[np.ndarray | str]:
     """The features of each picture, or why it cannot be read."""
+    warnings.filterwarnings("ignore", module="PIL")  # harmless oddities of files
     found: list[np.ndarray | str] = []
     pixels: list[np.ndarray] = []
-    for name in files:
+    for picture in pictures:
         try:
-            pixels.append(decode(Path(folder, name), encoder.size))
+            pixels.append(sized(picture, encoder.size))
             found.append("")
         except Exception as error:  # decoders raise whatever a damaged file makes them raise
             found.append(str(error) or type(error).__name__)
@@ -109,37 +161,62 @@ def encode_files(encoder: Encoder, folder: str, files: Sequence[str]) -> list[np
     return found
 
 
-def readable_digest(path: Path) -> bytes | None:
+def sized(picture: Picture, size: int | None) -> np.ndarray:
+    """RGB (3, size, size); without a size, pixels as they are."""
+    if isinstance(picture, np.ndarray):
+        if size is None:
+            return picture
+        shown = picture[0] if len(picture) == 1 else picture.transpose(1, 2, 0)
+        return square(Image.fromarray(np.ascontiguousarray(shown)), size)
+    assert size is not None, "an encoder without a size of its own gets pixels"
+    return decode(picture, size)
+
+
+def readable_digest(picture: Picture) -> bytes | None:
+    """Of the content of a file, or of pixels; None where the file cannot be read."""
+    if isinstance(picture, np.ndarray):
+        return hashlib.sha256(repr(picture.shape).encode() + np.ascontiguousarray(picture).tobytes()).digest()
     try:
-        return content_digest(path)
+        return content_digest(picture)
     except OSError:
         return None
 
 
-def assemble(place: Path, store: FeatureStore, folder: Path, digests: dict[str, bytes | None]) -> None:
-    """The features of these files in their order, in a new folder that appears under its name when it is complete."""
-    positions, rows, skipped = store.positions(), list[int](), dict[str, str]()
+def assemble(place: Path, store: FeatureStore, pictures: Sequence[Picture], digests: Sequence[bytes | None]) -> None:
+    """Their features in their order, in a new folder that appears under its name when it is complete."""
+    positions, rows, skipped = store.positions(), list[int](), dict[int, str]()
     found: list[int] = []
-    for number, (name, digest) in enumerate(digests.items()):
+    for number, (picture, digest) in enumerate(zip(pictures, digests, strict=True)):
         if digest in positions:
             rows.append(number)
             found.append(positions[digest])
         else:
-            skipped[name] = reason_of(folder / name)
+            skipped[number] = reason_of(picture)
     try:
         with new_folder(place) as folder_to_fill:
             with open(folder_to_fill / "features.f32", "wb") as file:
                 for first in range(0, len(found), 4096):
                     file.write(store.read(found[first : first + 4096]).tobytes())
-            (folder_to_fill / "index.json").write_text(json.dumps({"rows": rows, "skipped": skipped}))
+            index = {"rows": rows, "skipped": list(skipped.items())}
+            (folder_to_fill / "index.json").write_text(json.dumps(index))
     except OSError as error:
         raise cannot_keep(place.parent, error) from error
 
 
-def reason_of(path: Path) -> str:
+def read_encoded(place: Path, encoder: Encoder) -> Encoded:
+    assert encoder.features is not None
+    index = json.loads((place / "index.json").read_text())
+    rows, skipped = index["rows"], {int(position): reason for position, reason in index["skipped"]}
+    if not rows:
+        return Encoded(torch.empty(0, encoder.features), rows, skipped, place.name)
+    features = np.memmap(place / "features.f32", np.float32, mode="c", shape=(len(rows), encoder.features))
+    return Encoded(torch.from_numpy(features), rows, skipped, place.name)
+
+
+def reason_of(picture: Picture) -> str:
     """Why a picture cannot be read."""
     try:
-        decode(path, 8)
+        sized(picture, 8)
     except Exception as error:  # decoders raise whatever a damaged file makes them raise
         return str(error) or type(error).__name__
     return "it was changed while it was read"

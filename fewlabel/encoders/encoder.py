@@ -1,5 +1,7 @@
 """Encoder: a network trained elsewhere that turns pictures into features."""
 
+import copy
+import hashlib
 from dataclasses import dataclass
 
 import torch
@@ -7,7 +9,8 @@ from torch import Tensor, nn
 
 from ..errors import UserError
 
-Colour = tuple[float, float, float]
+Colour = tuple[float, ...]  # of each channel
+MODULE = "a module"  # instead of a name, where a Python user gives a module
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,27 +19,89 @@ class Encoder:
 
     name: str  # as it is given: lite0, timm/NAME, ...
     module: nn.Module  # normalised pictures (N, 3, size, size) to features (N, features)
-    size: int  # side of the pictures it takes
+    size: int | None  # side of the pictures it takes; None where it takes any
     mean: Colour  # of pixels, on the scale 0 to 255
     std: Colour
-    features: int
+    features: int | None  # None where it is not known yet
     digest: str  # of the weights
     licence: str = "unknown"
 
+    @property
+    def by_name(self) -> bool:
+        """Can another process find it by its name?"""
+        return self.name != MODULE
+
+    @property
+    def exportable(self) -> bool:
+        """Is it made of torch's own layers, with its preprocessing known?"""
+        return self.size is not None and getattr(self.module, "exportable", True)
+
+    def normalise(self, pixels: Tensor) -> Tensor:
+        if self.size is None:  # the user's own module, which normalises itself
+            return pixels.float()
+        mean, std = (torch.tensor(colour, device=pixels.device).view(-1, 1, 1) for colour in (self.mean, self.std))
+        return ((pixels.float() - mean) / std).contiguous(memory_format=torch.channels_last)
+
     def __call__(self, pixels: Tensor) -> Tensor:
         """Features (N, features) in float32 of uint8 pixels (N, 3, size, size)."""
-        mean, std = (torch.tensor(colour, device=pixels.device).view(3, 1, 1) for colour in (self.mean, self.std))
-        images = ((pixels.float() - mean) / std).contiguous(memory_format=torch.channels_last)
         with torch.inference_mode():
-            features = self.module(images).float()
-        if features.shape != (len(pixels), self.features):
+            output = self.module(self.normalise(pixels))
+        features = output.flatten(1).float() if output.ndim > 1 else output
+        expected = (len(pixels), self.features or features.shape[-1])
+        if features.shape != expected:
             raise UserError(
-                f"the encoder {self.name} gives an output of shape {tuple(features.shape)} for {len(pixels)} pictures, "
-                f"where ({len(pixels)}, {self.features}) is expected."
+                f"the encoder {self.name} gives an output of shape {tuple(output.shape)} for {len(pixels)} examples, "
+                f"where {expected} is expected."
             )
         if not features.isfinite().all():
-            raise UserError(f"the encoder {self.name} gives NaN or infinity for some pictures.")
+            raise UserError(f"the encoder {self.name} gives NaN or infinity for some examples.")
         return features
+
+
+def from_module(module: nn.Module) -> Encoder:
+    """A copy of a user's own module, in evaluation mode; it gets inputs as floats, and normalises them itself."""
+    module = copy.deepcopy(module).eval().requires_grad_(False)
+    return Encoder(MODULE, module, None, (), (), None, weights_digest(module))
+
+
+class PixelEncoder(nn.Module):
+    """An encoder with its preprocessing inside: pixels from 0 to 255 to features."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        assert encoder.size is not None
+        self.size: int = encoder.size
+        self.module = encoder.module
+        self.register_buffer("mean", torch.tensor(encoder.mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(encoder.std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        images = (pixels.float() - self.mean) / self.std
+        if images.shape[-1] != self.size:
+            images = nn.functional.interpolate(images, (self.size, self.size), mode="bilinear", antialias=True)
+        return self.module(images).flatten(1)
+
+
+def count_features(name: str, module: nn.Module, size: int) -> int:
+    """How many features a module makes of a picture, by giving it two blank ones."""
+    with torch.inference_mode():
+        output = module(torch.zeros(2, 3, size, size))
+    shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 2:
+        raise UserError(f"the encoder {name} must give one row of features per picture, not an output of {shape}.")
+    return output.shape[1]
+
+
+def weights_digest(module: nn.Module) -> str:
+    """Of all parameters and buffers, by name."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 class Concatenated(nn.Module):
@@ -44,15 +109,14 @@ class Concatenated(nn.Module):
 
     def __init__(self, encoders: list[Encoder]) -> None:
         super().__init__()
-        self.encoders = encoders
-        self.modules_ = nn.ModuleList(encoder.module for encoder in encoders)
+        self.sizes = [encoder.size or 0 for encoder in encoders]
+        self.encoders = nn.ModuleList(encoder.module for encoder in encoders)
 
     def forward(self, images: Tensor) -> Tensor:
         """All have the same mean and std, so the normalised pictures only have to be resized."""
         parts = []
-        for encoder in self.encoders:
-            side = (encoder.size, encoder.size)
-            same = images.shape[-1] == encoder.size
-            sized = images if same else nn.functional.interpolate(images, side, mode="bilinear", antialias=True)
-            parts.append(encoder.module(sized))
+        for encoder, size in zip(self.encoders, self.sizes, strict=True):
+            same = images.shape[-1] == size
+            sized = images if same else nn.functional.interpolate(images, (size, size), mode="bilinear", antialias=True)
+            parts.append(encoder(sized))
         return torch.cat(parts, 1)

@@ -57,5 +57,5 @@ def load_lite(name: str) -> Encoder:
 def side_by_side(parts: list[Encoder]) -> Encoder:
     """At the size of the largest."""
     digest = hashlib.sha256("".join(part.digest for part in parts).encode()).hexdigest()
-    size, features = max(part.size for part in parts), sum(part.features for part in parts)
+    size, features = max(part.size or 0 for part in parts), FEATURES * len(parts)
     return Encoder("lite", Concatenated(parts).eval(), size, GREY, RANGE, features, digest, LICENCE)

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock
 
-from ..data.decode import FORMAT as DECODER
-from ..data.decode import cache_folder
+from ..decode import FORMAT as DECODER
+from ..decode import cache_folder
 from ..errors import UserError
 from .encoder import Encoder
 
@@ -33,6 +33,7 @@ class FeatureStore:
 
     def __init__(self, encoder: Encoder, backend: str = "torch") -> None:
         key = f"{FORMAT} {DECODER} {encoder.size} {encoder.mean} {encoder.std} {encoder.digest} {backend} float32"
+        assert encoder.features is not None
         self.features = encoder.features
         self.folder = cache_folder() / "features" / hashlib.sha256(key.encode()).hexdigest()[:32]
         self._digests, self._rows = self.folder / "digests", self.folder / "features.f32"

@@ -29,7 +29,7 @@ class ICL(Term):
         "mixed weak": "mixed",
         "mixed strong": "mixed",
     }
-    defaults_for = {"vectors": {"weight": 0.1}}  # noqa: RUF012
+    defaults_for = {"vectors": {"weight": 0.1}, "features": {"weight": 0.1}}  # noqa: RUF012
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ class Problem:
     batch: int  # labelled examples a step
     mu: int  # unlabelled examples a step, as a multiple of `batch`
     steps: int
+    rows: Tensor | None = None  # all training examples, where they are rows of numbers
 
 
 class Method(nn.Module):
@@ -37,7 +38,7 @@ class Method(nn.Module):
     uses_embedding: ClassVar[bool] = False  # does it read `out[...].embedding`?
     apart: ClassVar[Mapping[str, str]] = {}  # input -> batch-norm group: computed in a pass of that group alone
     labelled_among_unlabelled: ClassVar[bool] = True  # do unlabelled batches hold the labelled examples too?
-    kinds: ClassVar[Collection[str]] = ("images", "vectors")  # of data that it works on
+    kinds: ClassVar[Collection[str]] = ("images", "vectors", "features")  # of data that it works on
     defaults_for: ClassVar[Mapping[str, Mapping[str, object]]] = {}  # kind of data -> settings that suit it better
 
     def build(self, problem: Problem) -> None:

@@ -1,21 +1,12 @@
 """Networks by name: `wrn-DEPTH-WIDTH`, `cnn`, `mlp`."""
 
-import copy
-import re
-
-import torch
-from torch import Tensor, nn
-
-from ..errors import UserError, unknown
-from ..randomness import seeded
 from .classifier import Classifier, Output
-from .mlp import MLP, VectorMLP
+from .make import NETWORKS, TUNED, make_classifier, make_encoder
 from .norm import norms_untouched, set_norm_momentum, share_norms, with_precise_norms
-from .small_cnn import SmallCNN
-from .wide_resnet import WideResNet
 
 __all__ = [
     "NETWORKS",
+    "TUNED",
     "Classifier",
     "Output",
     "make_classifier",
@@ -25,69 +16,3 @@ __all__ = [
     "share_norms",
     "with_precise_norms",
 ]
-
-NETWORKS = ("cnn", "mlp", "wrn-10-1", "wrn-16-1", "wrn-28-2")  # or any other wrn-DEPTH-WIDTH
-
-
-def make_encoder(name: str, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
-    """The encoder of that name for inputs of that shape, and the length of its features."""
-    wide = re.fullmatch(r"wrn-(\d+)-(\d+)", name)
-    if not wide and name not in NETWORKS:
-        raise unknown("network", name, NETWORKS)
-    match shape:
-        case (columns,):
-            if name != "mlp":
-                raise UserError(f"vectors need the network mlp, not {name}.")
-            return VectorMLP(columns, hidden=256), 256
-        case (channels, size, _):
-            if wide:
-                depth, width = int(wide[1]), int(wide[2])
-                return WideResNet(depth, width, channels), 64 * width
-            return (MLP(channels, size, hidden=256), 256) if name == "mlp" else (SmallCNN(channels, size), 128)
-    raise AssertionError(f"no network is made for inputs of shape {shape}")
-
-
-def count_features(encoder: nn.Module, shape: tuple[int, ...]) -> int:
-    """How many features an encoder makes, by showing it two blank inputs."""
-    blank = torch.zeros(2, *shape)
-    training = encoder.training
-    encoder.eval()  # in which running statistics stay as they are
-    with torch.no_grad():
-        features = encoder(blank)
-    encoder.train(training)
-    return features.shape[1]
-
-
-def make_classifier(
-    name: str,
-    shape: tuple[int, ...],
-    classes: int,
-    *,
-    projector: bool,
-    seed: int,
-    mean: Tensor | None = None,
-    std: Tensor | None = None,
-    encoder: nn.Module | None = None,
-) -> Classifier:
-    """A freshly initialised classifier of inputs of that `shape`; the same seed gives the same weights.
-
-    A copy of the user's own `encoder` may take the place of the network's; its inputs are not normalised.
-    """
-    with seeded(seed, "weights"):
-        if encoder is None:
-            encoder, features = make_encoder(name, shape)
-        else:
-            encoder = nn.Sequential(copy.deepcopy(encoder), nn.Flatten())
-            features, mean, std = count_features(encoder, shape), None, None
-        per_channel = shape[0], *[1] * (len(shape) - 1)
-        classifier = Classifier(
-            encoder,
-            features,
-            classes,
-            torch.zeros(per_channel) if mean is None else mean.view(per_channel),
-            torch.ones(per_channel) if std is None else std.view(per_channel),
-        )
-        if projector:
-            classifier.add_projector()
-    # 1.1 to 1.4 times faster than the default layout, on CPUs too
-    return classifier.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -63,6 +63,28 @@ def with_precise_norms(network: Network, inputs: Tensor) -> Network:
     return network.eval()
 
 
+class EvaluatedNorm(nn.Module):
+    """A batch norm that always uses its running statistics; its scale and shift can be trained."""
+
+    def __init__(self, norm: nn.BatchNorm1d | nn.BatchNorm2d) -> None:
+        super().__init__()
+        self.weight, self.bias, self.eps = norm.weight, norm.bias, norm.eps
+        self.register_buffer("running_mean", norm.running_mean)
+        self.register_buffer("running_var", norm.running_var)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return F.batch_norm(rows, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)  # type: ignore[arg-type]
+
+
+def with_evaluated_norms(module: Network) -> Network:
+    """The same module with its batch norms in evaluation mode for good."""
+    for parent in list(module.modules()):
+        for name, layer in list(parent.named_children()):
+            if isinstance(layer, BatchNorm) and layer.running_mean is not None:
+                setattr(parent, name, EvaluatedNorm(layer))
+    return module
+
+
 # ---- statistics of the rows of all processes
 
 

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from ..errors import UserError
 from ..files import cannot_write, make_folder, write_csv, write_json
-from ..model import DESCRIPTION, WEIGHTS
+from ..networks.saved import DESCRIPTION, WEIGHTS
 from ..training import Plan, Recipe
 from .checkpoint import LAST, NEW, PREVIOUS
 

@@ -150,7 +150,7 @@ def certainty(found: Findings) -> tuple[list[Shown], list[Shown]]:
 
 
 def shown(examples: Examples, position: int, caption: str) -> Shown:
-    return Shown(examples.names[position], examples.kind.show(examples.inputs[position]), caption)
+    return Shown(examples.names[position], examples.show(position), caption)
 
 
 def settings(plan: Plan) -> list[tuple[str, str]]:

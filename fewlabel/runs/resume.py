@@ -1,6 +1,7 @@
 """Resuming: what a run directory says about a run, and the plan of a run that is started, continued or repeated."""
 
 import platform
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -8,8 +9,10 @@ import torch
 from torch import Tensor
 
 from .. import __version__
-from ..data import Dataset, load
+from ..cluster import dask_cluster
+from ..data import Dataset, is_folder, load
 from ..data.fingerprint import data_fingerprint
+from ..encoders import NONE, find_encoder
 from ..errors import UserError
 from ..ranks import Ranks, launch
 from ..terminal import Terminal
@@ -21,10 +24,22 @@ from .stages import stages_of
 SURROUNDINGS = ("device", "threads", "processes", "versions")  # what the bits of a run may depend on
 
 
-def load_data(recipe: Recipe) -> Dataset:
-    found = load(
-        recipe.data, recipe.root, labels=recipe.labels, test=recipe.test, size=recipe.size, download=recipe.download
-    )
+def load_data(recipe: Recipe, encoder: str) -> Dataset:
+    """The examples, as features where an encoder is frozen."""
+    size, frozen = recipe.size, encoder
+    if recipe.tune:
+        frozen = NONE
+        size = find_encoder(encoder).size if is_folder(recipe.data) else None
+    with dask_cluster(recipe.scheduler) if recipe.scheduler else nullcontext():
+        found = load(
+            recipe.data,
+            recipe.root,
+            labels=recipe.labels,
+            test=recipe.test,
+            size=size,
+            download=recipe.download,
+            encoder=frozen,
+        )
     return replace(found, train=replace(found.train, kind=found.train.kind.with_views(recipe.noise, recipe.dropout)))
 
 
@@ -32,6 +47,7 @@ def open_run(
     directory: RunDirectory,
     recipe: Recipe,
     dataset: Dataset,
+    encoder: str,
     ranks: Ranks,
     terminal: Terminal,
     *,
@@ -41,7 +57,7 @@ def open_run(
     """The plan of a new run, which is written to the directory, or that of the run which is continued there."""
 
     def prepare() -> tuple[Plan, dict[str, Any] | None, str]:
-        plan = make_plan(recipe, dataset)
+        plan = make_plan(recipe, dataset, encoder)
         ranks.check(plan.device, recipe.batch, recipe.share_norms)
         data = data_fingerprint(dataset)
         directory.lock()
@@ -122,7 +138,7 @@ def saved_run(directory: RunDirectory, root: str | None = None) -> tuple[Plan, D
     """The plan of a run, finished or not, and the data it was trained on, loaded again (from another `root`)."""
     facts = directory.facts_to_continue()
     recipe = replace(Recipe(**facts["recipe"]), download=False)
-    dataset = load_data(replace(recipe, root=root or recipe.root))
+    dataset = load_data(replace(recipe, root=root or recipe.root), facts["encoder"])
     if data_fingerprint(dataset) != facts["data"]:
         raise UserError(f"{recipe.data} does not hold the data that {directory.path} was trained on.")
     return Plan.from_dict(facts, positions_of(directory.labelled_names(), dataset)), dataset

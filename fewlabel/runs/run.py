@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
-from ..data import Dataset
+from ..data import Dataset, encoded
 from ..data.fingerprint import data_digest
+from ..encoders import NONE, find_encoder
 from ..methods import in_words
 from ..model import Model, load_model
 from ..networks import Classifier
@@ -15,6 +16,7 @@ from ..ranks import Ranks, all_ranks, restarts
 from ..terminal import Terminal
 from ..training import Plan, Recipe, check_recipe
 from ..training.recipe import FLIP
+from .choose import choose_encoder
 from .directory import FLOOR, RunDirectory, choose_directory
 from .finish import finish, write_missing_predictions
 from .resume import load_data, open_run, started_by_us
@@ -52,17 +54,18 @@ def train(
         recipe = ranks.first_says(lambda: check_recipe(recipe))
         (again,) = ranks.any(restarts() > 0)
         directory, resume, overwrite = ranks.first_says(lambda: find_directory(recipe, resume, overwrite, again))
+        terminal = Terminal(quiet or not ranks.first)
         with directory:
-            data = dataset or ranks.first_before_others(lambda: load_data(recipe))
+            encoder = ranks.first_says(lambda: choose_encoder(recipe, dataset, directory if resume else None, terminal))
+            data = dataset_for(recipe, dataset) or ranks.first_before_others(lambda: load_data(recipe, encoder))
             ranks.agree_on("data and labels", lambda: data_digest(data))
             torch.set_num_threads(recipe.threads or torch.get_num_threads())
-            terminal = Terminal(quiet or not ranks.first)
-            plan = open_run(directory, recipe, data, ranks, terminal, resume=resume, overwrite=overwrite)
+            plan = open_run(directory, recipe, data, encoder, ranks, terminal, resume=resume, overwrite=overwrite)
             introduce(terminal, plan, data, directory, ranks)
             if ranks.first_says(lambda: resume and directory.finished):
                 return ranks.first_says(lambda: finished_run(directory, plan, data, terminal))
             main, *others = (run_stage(stage, data, directory, terminal, ranks) for stage in stages_of(plan, data))
-            model = Model(main.network, data.train.kind, data.train.classes, plan.network, plan.recipe.method)
+            model = Model(main.network, data.train.kind, data.train.classes, plan.network, recipe.method, encoder)
             floor = others[0] if others else None
             ranks.first_says(lambda: finish(directory, plan, data, model, main, floor, terminal))
             return as_run(directory, model, main, floor)
@@ -77,6 +80,13 @@ def find_directory(recipe: Recipe, resume: bool, overwrite: bool, again: bool) -
     directory = RunDirectory(choose_directory(recipe, resume=resume, overwrite=overwrite))
     directory.refuse_occupied(resume=resume, overwrite=overwrite)
     return directory, resume, overwrite
+
+
+def dataset_for(recipe: Recipe, given: Dataset | None) -> Dataset | None:
+    """The data set that a Python user gave, as features where the recipe asks for that."""
+    if given is None or recipe.tune or recipe.encoder in (None, NONE, given.train.kind.encoder):
+        return given
+    return encoded(given, find_encoder(str(recipe.encoder)))
 
 
 def introduce(terminal: Terminal, plan: Plan, dataset: Dataset, directory: RunDirectory, ranks: Ranks) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from ..data import Dataset
+from ..encoders import NONE
 from ..errors import Interrupted
 from ..files import not_saved, write_atomically
 from ..networks import Classifier
@@ -48,9 +49,13 @@ class StageResult:
 
 
 def stages_of(plan: Plan, dataset: Dataset) -> list[Stage]:
-    """The main stage and, where it is wanted and can be evaluated, the floor: the labels alone."""
+    """The main stage and, where it is wanted, the floor: the labels alone.
+
+    Without a test set the floor cannot be evaluated; then it is trained only where that costs seconds.
+    """
     stages = [Stage("", plan.recipe.method, plan)]
-    if plan.recipe.floor and plan.recipe.method != LABELS_ALONE and dataset.test is not None:
+    cheap = plan.encoder != NONE and not plan.recipe.tune
+    if plan.recipe.floor and plan.recipe.method != LABELS_ALONE and (dataset.test is not None or cheap):
         recipe = replace(plan.recipe, method=LABELS_ALONE, settings={})
         stages.append(Stage(FLOOR, "labels only", replace(plan, recipe=recipe)))
     return stages

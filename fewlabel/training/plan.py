@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from ..data import UNLABELLED, Dataset, few_label_split
+from ..encoders import NONE
 from ..errors import UserError
 from ..methods import check_kind, full_settings
-from ..networks import make_encoder
+from ..networks import TUNED, make_encoder
 from .recipe import FLIP, Recipe
 
 STEPS, EVALUATIONS = 2000, 20
@@ -38,6 +39,7 @@ class Plan:
     steps: int
     evaluations: int
     network: str
+    encoder: str  # by its name, or none
     without: frozenset[str]  # augmentations that no view uses
     learning_rate: float
     device: torch.device
@@ -60,6 +62,8 @@ class Plan:
         decided = self.to_dict()
         del decided["recipe"]
         decided |= {"flip": FLIP not in self.without, "without": disabled, "minutes": None, "images": None}
+        if self.encoder != NONE:  # it decides the network and, where it is frozen, there are no views of pictures
+            decided |= {"network": None} | ({} if self.recipe.tune else {"flip": None})
         return replace(self.recipe, **decided)
 
 
@@ -71,8 +75,11 @@ def same(value: Any) -> Any:
     return value
 
 
-def make_plan(recipe: Recipe, dataset: Dataset) -> Plan:
-    """Decide what the recipe left open, and refuse what cannot work."""
+def make_plan(recipe: Recipe, dataset: Dataset, encoder: str | None = None) -> Plan:
+    """Decide what the recipe left open, and refuse what cannot work.
+
+    A frozen encoder has made the examples into features already; one that is tuned is named here.
+    """
     if dataset.test is not None and not dataset.test.known:
         raise UserError(f"the test examples of {dataset.name} have no labels: accuracy cannot be measured on them.")
     kind, test = dataset.train.kind, dataset.test
@@ -84,9 +91,10 @@ def make_plan(recipe: Recipe, dataset: Dataset) -> Plan:
         raise UserError(f"--flip and --without are for images; {dataset.name} holds {kind.describe()}.")
     check_kind(recipe.method, kind.name)
     device = choose_device(recipe.device)
-    network = recipe.network or kind.default_network(device)
-    with torch.device("meta"):  # does it exist? without spending memory on it
-        make_encoder(network, kind.shape)
+    network = TUNED if recipe.tune else recipe.network or kind.default_network(device)
+    if not recipe.tune:
+        with torch.device("meta"):  # does it exist? without spending memory on it
+            make_encoder(network, kind.shape)
     flip = dataset.flip if recipe.flip is None else recipe.flip
     return Plan(
         recipe=replace(recipe, settings=full_settings(recipe.method, recipe.settings, kind.name)),
@@ -94,6 +102,7 @@ def make_plan(recipe: Recipe, dataset: Dataset) -> Plan:
         steps=recipe.steps or STEPS,
         evaluations=recipe.evaluations or default_evaluations(recipe, dataset),
         network=network,
+        encoder=encoder or kind.encoder,
         without=frozenset(recipe.disabled) | frozenset(() if flip else (FLIP,)),
         learning_rate=recipe.learning_rate or DEFAULT_RATES.get(network, 0.06),
         device=device,

@@ -7,13 +7,14 @@ from typing import Annotated, Any, Literal
 
 from ..augment import CHANGES
 from ..data import NAMED
+from ..encoders import NONE, full_name
 from ..errors import UserError, unknown
 from ..methods import chosen_settings
 from ..settings import Setting, parameters_of
 
 DATA, TRAINING, OUTPUT, ADVANCED = GROUPS = ("Data", "Training", "Output and device", "Advanced")
 # Where and with what a run happens and what it leaves behind, not what it computes.
-PLACES = ("out", "root", "download", "device", "threads", "predictions")
+PLACES = ("out", "root", "download", "device", "threads", "predictions", "backend", "scheduler")
 FLIP = "horizontal-flip"
 
 
@@ -53,6 +54,15 @@ class Recipe:
     network: Annotated[
         str | None, Setting("cnn, mlp or wrn-DEPTH-WIDTH; default by device and image size", group=TRAINING)
     ] = None
+    encoder: Annotated[
+        str | None,
+        Setting(
+            "pre-trained encoder, see `fewlabel encoders`; default lite0 for folders of pictures if it is installed, "
+            "else none",
+            group=TRAINING,
+        ),
+    ] = None
+    tune: Annotated[bool, Setting("train the encoder too, which takes a GPU", group=TRAINING)] = False
     batch: Annotated[int, Setting("labelled examples per step", least=2, group=TRAINING)] = 32
     mu: Annotated[int, Setting("unlabelled examples per step, as a multiple of the batch", least=1, group=TRAINING)] = 2
     steps: Annotated[int | None, Setting("number of training steps; default 2000", least=1, group=TRAINING)] = None
@@ -83,10 +93,18 @@ class Recipe:
         int | None, Setting("CPU threads; default all cores, or OMP_NUM_THREADS", least=1, group=OUTPUT)
     ] = None
 
+    backend: Annotated[
+        Literal["processes", "dask"], Setting("who encodes pictures: processes here, or a Dask cluster", group=OUTPUT)
+    ] = "processes"
+    scheduler: Annotated[str | None, Setting("address of the Dask scheduler, for --backend dask", group=OUTPUT)] = None
+
     images: Annotated[
         int | None,
         Setting("training length as images through the network, all passes counted", least=1, group=ADVANCED),
     ] = None
+    encoder_rate: Annotated[
+        float, Setting("with --tune: the encoder's learning rate as a share of the head's", least=0, group=ADVANCED)
+    ] = 0.01
     horizon: Annotated[
         int | None, Setting("steps of the cosine schedule; default the length of the run", least=1, group=ADVANCED)
     ] = None
@@ -148,6 +166,16 @@ def check_recipe(recipe: Recipe) -> Recipe:
             raise unknown("augmentation", name, CHANGES)
     if FLIP in recipe.disabled and recipe.flip:
         raise UserError(f"--flip and --without {FLIP} contradict each other.")
+    if (recipe.backend == "dask") != (recipe.scheduler is not None):
+        raise UserError("--backend dask and --scheduler ADDRESS need each other.")
+    if recipe.tune and recipe.encoder == NONE:
+        raise UserError("--tune trains an encoder too: give one with --encoder, not none.")
+    if recipe.encoder not in (None, NONE):
+        for name in ("network", "size"):
+            if getattr(recipe, name) is not None:
+                raise UserError(f"--{name} is for training from scratch: it cannot be used with --encoder.")
+        if not recipe.tune and (recipe.flip is not None or recipe.disabled):
+            raise UserError("--flip and --without have no effect on a frozen encoder: leave them out.")
     chosen = chosen_settings(recipe.method, recipe.settings)
     settings = {f"{part}.{name}": value for part, values in chosen.items() for name, value in values.items()}
     root = recipe.root or ("." if recipe.download else None)
@@ -157,4 +185,6 @@ def check_recipe(recipe: Recipe) -> Recipe:
         for name, path in paths.items()
         if path and path not in NAMED and Path(path).exists()
     }
+    if recipe.encoder is not None:
+        full["encoder"] = full_name(recipe.encoder)
     return replace(recipe, settings=settings, **full)

@@ -1,5 +1,6 @@
 """Trainer: the state of one training, and what happens in one step of it."""
 
+import copy
 import math
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 
 from ..data import UNLABELLED, Dataset
 from ..data.batches import Batches
+from ..encoders import PixelEncoder, find_encoder
 from ..errors import UserError
 from ..evaluate import accuracy, predict_probabilities
 from ..methods import Method, Problem, Step, make_method
@@ -45,7 +47,7 @@ class Trainer:
         start: dict[str, Tensor] | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
-        """With an `encoder` of the user's own, whose inputs are not normalised, or from weights to `start` from."""
+        """With a user's own `encoder` to be tuned, or from weights to `start` from."""
         self.plan, self.train, self.ranks = plan, dataset.train, ranks
         self.test = None if dataset.test is None else dataset.train.fitting(dataset.test)
         self.hidden_labels = dataset.train.labels.to(plan.device, copy=True)  # for the report, never to learn from
@@ -89,7 +91,7 @@ class Trainer:
         set_norm_momentum(self.model, index, plan.steps)
         progress = min(1.0, index / (plan.recipe.horizon or plan.steps))
         for group in self.optimiser.param_groups:
-            group["lr"] = plan.learning_rate * math.cos(7 * math.pi * progress / 16)
+            group["lr"] = group["scale"] * plan.learning_rate * math.cos(7 * math.pi * progress / 16)
         passes = ForwardPasses(self.network, self.teacher, plan.precision, self.ranks)
         views = BatchViews(index, plan, self.train, self.batches, self.network, self.ranks)
         step = Step(index, plan.steps, plan.recipe.seed, views, passes)
@@ -186,6 +188,8 @@ class Trainer:
 
 def make_network(plan: Plan, dataset: Dataset, method: Method, encoder: nn.Module | None) -> Classifier:
     kind = dataset.train.kind
+    if plan.recipe.tune and encoder is None:
+        encoder = copy.deepcopy(PixelEncoder(find_encoder(plan.encoder))).requires_grad_(True)
     mean, std = kind.statistics(dataset.train.inputs)
     return make_classifier(
         plan.network,
@@ -211,6 +215,7 @@ def build_method(method: Method, plan: Plan, dataset: Dataset, network: Classifi
                 batch=plan.recipe.batch,
                 mu=plan.recipe.mu,
                 steps=plan.steps,
+                rows=dataset.train.kind.rows(dataset.train.inputs),
             )
         )
 
@@ -225,9 +230,21 @@ def load_start(network: Classifier, start: dict[str, Tensor]) -> None:
 
 
 def make_optimiser(model: nn.Module, plan: Plan) -> torch.optim.SGD:
-    """SGD with Nesterov momentum; no weight decay on biases and norms, which are the one-dimensional parameters."""
-    groups = [
-        {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": plan.recipe.weight_decay},
-        {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
-    ]
+    """SGD with Nesterov momentum; no weight decay on biases and norms, which are the one-dimensional parameters.
+
+    A tuned encoder has a learning rate of its own.
+    """
+    groups = []
+    for tuned in (False, True) if plan.recipe.tune else (False,):
+        scale = plan.recipe.encoder_rate if tuned else 1.0
+        own = [
+            parameter
+            for name, parameter in model.named_parameters()
+            if not plan.recipe.tune or name.startswith("network.encoder.") == tuned
+        ]
+        decay = {"weight_decay": plan.recipe.weight_decay, "scale": scale}
+        groups += [
+            {"params": [p for p in own if p.ndim > 1], **decay},
+            {"params": [p for p in own if p.ndim <= 1], **decay, "weight_decay": 0.0},
+        ]
     return torch.optim.SGD(groups, lr=plan.learning_rate, momentum=0.9, nesterov=True, foreach=True)

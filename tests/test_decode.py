@@ -13,8 +13,8 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from fewlabel.data import decode as package
-from fewlabel.data.decode import cache_folder, cache_key, decode
+from fewlabel import decode as package
+from fewlabel.decode import cache_folder, cache_key, decode
 from fewlabel.errors import UserError
 
 SIDE = 16
@@ -305,7 +305,7 @@ def test_pictures_keep_their_order(folder: Path) -> None:
 def test_second_call_does_not_decode_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "3.bmp").write_bytes(b"damaged")
     first = decode_all(folder, FILES, 8)
-    monkeypatch.setattr("fewlabel.data.decode.decode", no_decoding)
+    monkeypatch.setattr("fewlabel.decode.decode", no_decoding)
     second = decode_all(folder, FILES, 8)
     assert torch.equal(first[0], second[0])
     assert first[1:] == second[1:]
@@ -378,7 +378,7 @@ def test_interrupted_decoding_leaves_nothing_that_looks_complete(
         return decode(path, size)
 
     with monkeypatch.context() as patch:
-        patch.setattr("fewlabel.data.decode.decode", interrupted)
+        patch.setattr("fewlabel.decode.decode", interrupted)
         with pytest.raises(KeyboardInterrupt):
             decode_all(folder, FILES, 8)
     assert list(cache.iterdir()) == []
@@ -403,7 +403,7 @@ def test_a_caller_cannot_change_the_cache(folder: Path) -> None:
 
 def test_warning_filters_survive_threads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two decoders overlap so that the one which began first also ends first."""
-    from fewlabel.data.decode import rgb
+    from fewlabel.decode import rgb
 
     both, lock, arrived, first_done = threading.Barrier(2), threading.Lock(), list[int](), threading.Event()
 
@@ -419,9 +419,9 @@ def test_warning_filters_survive_threads(folder: Path, monkeypatch: pytest.Monke
         first_done.set()
         return found
 
-    monkeypatch.setattr("fewlabel.data.decode.rgb", overlapping)
+    monkeypatch.setattr("fewlabel.decode.rgb", overlapping)
     monkeypatch.setattr("joblib.cpu_count", lambda: 2)
-    monkeypatch.setattr("fewlabel.data.decode.CHUNK", 1)
+    monkeypatch.setattr("fewlabel.decode.CHUNK", 1)
     before = list(warnings.filters)
     assert decode_all(folder, FILES[:2], 8)[1] == [0, 1]
     assert list(warnings.filters) == before
@@ -432,8 +432,8 @@ def test_pictures_come_in_order_whoever_decodes_them(
     many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("joblib.cpu_count", lambda: 2)
-    monkeypatch.setattr("fewlabel.data.decode.CHUNK", 8)
-    monkeypatch.setattr("fewlabel.data.decode.MANY", many)
+    monkeypatch.setattr("fewlabel.decode.CHUNK", 8)
+    monkeypatch.setattr("fewlabel.decode.MANY", many)
     for position in range(100):
         Image.new("L", (8, 8), position).save(tmp_path / f"{position}.png")
     (tmp_path / "50.png").write_bytes(b"nothing")
@@ -450,9 +450,9 @@ def test_few_pictures_wait(workers: int, monkeypatch: pytest.MonkeyPatch) -> Non
         begun.append(path)
         return np.zeros((3, size, size), np.uint8)
 
-    monkeypatch.setattr("fewlabel.data.decode.decode", blank)
+    monkeypatch.setattr("fewlabel.decode.decode", blank)
     monkeypatch.setattr("joblib.cpu_count", lambda: workers)
-    monkeypatch.setattr("fewlabel.data.decode.CHUNK", 8)
+    monkeypatch.setattr("fewlabel.decode.CHUNK", 8)
     pictures = package.decoded(Path("nowhere"), [str(position) for position in range(2000)], 8)
     next(pictures)
     ahead = 8 * (2 * workers + 1)

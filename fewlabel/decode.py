@@ -22,9 +22,9 @@ from joblib.externals.loky import ProcessPoolExecutor
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from ..errors import UserError
-from ..files import new_folder
-from ..terminal import with_progress
+from .errors import UserError
+from .files import new_folder
+from .terminal import with_progress
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 CHANNELS = 3

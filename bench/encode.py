@@ -1,0 +1,118 @@
+"""How fast pictures are encoded, and what would be faster: torch with several batch sizes, folded norms, onnxruntime.
+
+    python -m bench.encode                 on an idle machine; one thread, sides in turn, medians
+    python -m bench.encode --folders       folders by `encode_folder`: 600 small PNGs, 60 JPEGs of 12 megapixels
+
+The rule that follows: torch on every device, so that features do not depend on which other packages are installed;
+batches of 4 on a CPU, in one process per core with one thread each.
+"""
+
+import argparse
+import copy
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from bench.timing import in_turn
+from fewlabel.encoders import encode_folder, find_encoder
+from fewlabel.encoders.efficientnet_lite import Block, EfficientNetLite
+
+PICTURES, ROUNDS = 40, 7
+
+
+def folded(module: EfficientNetLite) -> EfficientNetLite:
+    """The same network with every batch norm folded into the convolution before it."""
+    pairs = {"_conv_stem": "_bn0", "_conv_head": "_bn1"}
+    inner = {"_expand_conv": "_bn0", "_depthwise_conv": "_bn1", "_project_conv": "_bn2"}
+    for part in module.modules():
+        names = inner if isinstance(part, Block) else pairs if isinstance(part, EfficientNetLite) else {}
+        for conv, norm in names.items():
+            if hasattr(part, conv):
+                setattr(part, conv, fuse_conv_bn_eval(getattr(part, conv), getattr(part, norm)))
+                setattr(part, norm, nn.Identity())
+    return module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def by_onnxruntime(module: nn.Module, size: int, batch: int) -> Callable[[Tensor], object]:
+    import onnxruntime
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "encoder.onnx"
+        torch.onnx.export(module, (torch.zeros(batch, 3, size, size),), path, dynamo=True, verbose=False)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return lambda images: session.run(None, {name: images.numpy()})
+
+
+def encode_all(call: Callable[[Tensor], object], inputs: Tensor, batch: int) -> None:
+    for part in inputs.split(batch):
+        call(part)
+
+
+def sides() -> None:
+    torch.set_num_threads(1)
+    encoder = find_encoder("lite0")
+    assert encoder.size is not None
+    pixels = torch.randint(256, (PICTURES, 3, encoder.size, encoder.size), dtype=torch.uint8)
+    images = encoder.normalise(pixels)
+    plain = images.contiguous()
+
+    fused = folded(copy.deepcopy(encoder.module))  # type: ignore[arg-type]
+    session = by_onnxruntime(copy.deepcopy(encoder.module), encoder.size, 4)
+    ways: dict[str, tuple[Callable[[Tensor], object], Tensor, int]] = {
+        f"torch, batches of {batch}": (encoder.module, images, batch) for batch in (1, 4, 8, 20)
+    }
+    ways["torch, batches of 4, folded norms"] = (fused, images, 4)
+    ways["onnxruntime, batches of 4"] = (session, plain, 4)
+    with torch.inference_mode():
+        difference = (fused(images[:4]) - encoder.module(images[:4])).abs().max().item()
+        work = {name: partial(encode_all, call, inputs, batch) for name, (call, inputs, batch) in ways.items()}
+        seconds = in_turn(work, ROUNDS, 1)
+    for name, times in seconds.items():
+        print(f"| {name} | {PICTURES / statistics.median(times):.0f} pictures/s |")
+    print(f"folded norms change features by {difference:.1g} at most")
+
+
+def folders() -> None:
+    draw = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as top:
+        os.environ["FEWLABEL_CACHE"] = f"{top}/cache"
+        for title, suffix, count, size in (
+            ("32x32 PNG", "png", 600, (32, 32)),
+            ("12 MP JPEG", "jpg", 60, (4000, 3000)),
+        ):
+            folder = Path(top, suffix)
+            folder.mkdir()
+            for number in range(count):
+                small = Image.fromarray(draw.integers(0, 256, (24, 32, 3), np.uint8))
+                small.resize(size, Image.Resampling.BICUBIC).save(folder / f"{number}.{suffix}")
+            files = sorted(path.name for path in folder.iterdir())
+            encode_folder(find_encoder("lite0"), folder, files[:40])  # starts the processes
+            began = time.perf_counter()
+            encode_folder(find_encoder("lite0"), folder, files)
+            print(f"| {title} | {(count - 40) / (time.perf_counter() - began):.0f} pictures/s |", flush=True)
+            began = time.perf_counter()
+            encode_folder(find_encoder("lite0"), folder, files)
+            print(f"| {title}, again | {time.perf_counter() - began:.2f} s for all |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folders", action="store_true")
+    folders() if parser.parse_args().folders else sides()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Features: what a frozen encoder makes of pictures. The network gets the features, people are shown the pictures."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from ..decode import decode, square
+from ..encoders import Encoder, PixelEncoder, encode_folder, encode_pictures, features_of, find_encoder
+from ..errors import UserError
+from .arrays import as_array, as_pictures, as_pixels, brightest
+from .examples import UNLABELLED, Examples
+from .images import png
+from .vectors import VectorKind
+
+SHOWN = 96  # side of the pictures that people are shown
+
+
+@dataclass(frozen=True)
+class FeatureKind(VectorKind):
+    """float32 (N, columns) that an encoder has made of pictures."""
+
+    encoder: str = ""  # its name
+    digest: str = ""  # of its weights
+    given: Encoder | None = field(default=None, compare=False, repr=False)  # the encoder itself, once it is loaded
+
+    name = "features"
+    noun = "images"
+    input_name = "pixels"
+
+    def describe(self) -> str:
+        return f"images as {self.columns} features of {self.encoder}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.name, **{name: value for name, value in vars(self).items() if name != "given"}}
+
+    def find(self) -> Encoder:
+        """The encoder, which must have the weights that the features were made with."""
+        encoder = self.given or find_encoder(self.encoder)
+        if encoder.digest != self.digest:
+            raise UserError(
+                f"the encoder {self.encoder} has other weights than the model was trained with: "
+                "install or restore those, or train again."
+            )
+        if encoder.features != self.columns:
+            raise UserError(f"the encoder {self.encoder} gives {encoder.features} features, not {self.columns}.")
+        return encoder
+
+    def read(self, inputs: Any) -> Tensor:
+        """Picture files, PIL images or arrays of images, which are encoded; or a table of features."""
+        encoder = self.find()
+        if pictures := as_pictures(inputs):
+            return read_and_encode(encoder, pictures)
+        array = as_array(inputs)
+        if array.ndim <= 2:
+            return super().read(inputs)
+        return features_of(encoder, as_pixels(array, brightest(array)))
+
+    def stream(self, path: Path, chunk: int, title: str = "") -> Iterator[Examples]:
+        """Of a folder of pictures, or of one picture."""
+        from .folder import scan
+
+        folder, files = (path.parent, [path.name]) if path.is_file() else (path, scan(path)[0])
+        whole = encode_files(self.find(), folder, files)
+        for first in range(0, len(whole), chunk):
+            part = slice(first, first + chunk)
+            yield replace(whole, inputs=whole.inputs[part], labels=whole.labels[part], names=whole.names[part])
+
+    def load_test(self, folder: Path, classes: Sequence[str], labels: str | Path | None) -> Examples:
+        from .folder import read_labelled
+
+        return read_labelled(folder, classes, 0, labels, self.find())
+
+    def exported(self) -> tuple[nn.Module, tuple[int, ...], torch.dtype]:
+        """The encoder belongs into the file."""
+        encoder = self.find()
+        if not encoder.exportable:
+            raise UserError(f"a model on the encoder {self.encoder} cannot be exported: export the encoder itself.")
+        assert encoder.size is not None
+        return PixelEncoder(encoder), (3, encoder.size, encoder.size), torch.uint8
+
+
+@dataclass(frozen=True)
+class PictureFiles:
+    """The pictures that features were made of, to be shown."""
+
+    folder: Path
+    names: Sequence[str]
+
+    def show(self, position: int) -> bytes:
+        return png(decode(self.folder / self.names[position], SHOWN))
+
+
+def encode_files(
+    encoder: Encoder,
+    folder: Path,
+    files: Sequence[str],
+    classes: Sequence[str] = (),
+    classes_of: Mapping[str, str] = MappingProxyType({}),
+) -> Examples:
+    """Features of the pictures of a folder, with the labels that are known."""
+    found = encode_folder(encoder, folder, files)
+    names = [files[row] for row in found.rows]
+    number = {name: i for i, name in enumerate(classes)} | {"": UNLABELLED}
+    return Examples(
+        found.features,
+        torch.tensor([number[classes_of.get(name, "")] for name in names], dtype=torch.int64),
+        tuple(classes),
+        names,
+        kind_of(encoder),
+        {files[position]: reason for position, reason in found.skipped.items()},
+        source=found.key,
+        original=PictureFiles(folder, names),
+    )
+
+
+def encode_images(encoder: Encoder, images: Examples) -> Examples:
+    """Features of images in memory."""
+    features = features_of(encoder, images.inputs)
+    return replace(images, inputs=features, kind=kind_of(encoder), original=images)
+
+
+def kind_of(encoder: Encoder) -> FeatureKind:
+    assert encoder.features is not None
+    return FeatureKind(encoder.features, encoder=encoder.name, digest=encoder.digest, given=encoder)
+
+
+def read_and_encode(encoder: Encoder, pictures: Sequence[Path | Image.Image]) -> Tensor:
+    """One that cannot be read is an error."""
+    assert encoder.size is not None
+    items = [square(item, encoder.size) if isinstance(item, Image.Image) else item for item in pictures]
+    found = encode_pictures(encoder, items)
+    for position, reason in found.skipped.items():
+        raise UserError(f"cannot read the picture {pictures[position]} ({reason}).")
+    return found.features

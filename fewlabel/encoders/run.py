@@ -1,0 +1,36 @@
+"""The network of a finished run as an encoder."""
+
+import hashlib
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from ..augment.colour import grey
+from ..errors import UserError
+from ..networks import Classifier
+from ..networks.saved import WEIGHTS, load_network
+from .encoder import Encoder
+
+
+class RunFeatures(nn.Module):
+    """f(x) of pixels from 0 to 255."""
+
+    def __init__(self, network: Classifier) -> None:
+        super().__init__()
+        self.network = network.eval()
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        if len(self.network.mean) == 1:
+            pixels = grey(pixels.to(torch.uint8))
+        return self.network.encoder(self.network.normalise(pixels))
+
+
+def load_run_encoder(name: str, run: Path) -> Encoder:
+    """Of a run that trained on pictures themselves."""
+    facts, network = load_network(run)
+    if facts.get("kind", "images") != "images":
+        raise UserError(f"the run {run} was trained on {facts['kind']}, so its network cannot encode pictures.")
+    digest = hashlib.sha256((run / WEIGHTS).read_bytes()).hexdigest()
+    module = RunFeatures(network.requires_grad_(False))
+    return Encoder(name, module, facts["size"], (0.0,) * 3, (1.0,) * 3, network.features, digest, "your own")

