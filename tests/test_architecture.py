@@ -42,7 +42,7 @@ LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 LOWEST = {
     "data": {"augment", "decode", "encoders", "errors", "files", "randomness", "settings", "terminal"},
     "cluster": {"errors"},
-    "encoders": {"augment", "cluster", "decode", "errors", "files", "networks", "terminal"},
+    "encoders": {"augment", "cluster", "decode", "errors", "files", "networks", "randomness", "terminal"},
     "decode": {"errors", "files", "terminal"},
     "networks": {"errors", "randomness", "ranks"},
     "augment": {"randomness"},

@@ -57,10 +57,12 @@ def load(
     size: int | None = None,
     download: bool = False,
     encoder: str | None = None,
+    encoder_views: int = 0,
 ) -> Dataset:
     """Training and test examples of a named data set, an .npz file or a folder of pictures.
 
-    With the name of an `encoder` (see `fewlabel encoders`) they are features of the pictures.
+    With the name of an `encoder` (see `fewlabel encoders`) they are features of the pictures, and of so many weak and
+    strong views of each training picture.
 
     >>> load("digits").train.inputs.shape
     torch.Size([1297, 1, 8, 8])
@@ -70,9 +72,9 @@ def load(
         if is_folder(name):
             if size is not None:
                 raise UserError("--size cannot be used with an encoder, which has a size of its own.")
-            return read_folder(path, labels=labels, test=test, encoder=find_encoder(encoder))
+            return read_folder(path, labels=labels, test=test, encoder=find_encoder(encoder), views=encoder_views)
         found = load(data, root, labels=labels, test=test, size=size, download=download)
-        return encoded(found, find_encoder(encoder))
+        return encoded(found, find_encoder(encoder), encoder_views)
     if name in NAMED or path.suffix == ".npz":
         for given, flag in ((labels, "--labels"), (test, "--test"), (size, "--size")):
             if given is not None:
@@ -99,11 +101,14 @@ def is_folder(data: str) -> bool:
     return data not in NAMED and Path(data).is_dir()
 
 
-def encoded(dataset: Dataset, encoder: Encoder) -> Dataset:
+def encoded(dataset: Dataset, encoder: Encoder, views: int = 0) -> Dataset:
     """A data set of images as features."""
-    train, test = (examples and examples.kind.encoded(examples, encoder) for examples in (dataset.train, dataset.test))
-    assert train is not None
-    return replace(dataset, train=train, test=test)
+    train, test = dataset.train, dataset.test
+    return replace(
+        dataset,
+        train=train.kind.encoded(train, encoder, views, dataset.flip),
+        test=None if test is None else test.kind.encoded(test, encoder),
+    )
 
 
 def load_test(

@@ -1,12 +1,13 @@
 """Examples: inputs with their labels, class names and file names."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from ..randomness import Draws
 from .kind import Kind
 
 UNLABELLED = -1
@@ -31,6 +32,7 @@ class Examples:
     skipped: dict[str, str] = field(default_factory=dict)  # unreadable file -> reason
     source: str = ""  # of files: changes when a file does
     original: Original | None = None  # where the inputs are not what a person wants to see
+    views: Mapping[str, Sequence[Tensor]] = field(default_factory=dict)  # "weak", "strong": inputs made beforehand
 
     def __post_init__(self) -> None:
         self.kind.check(self.inputs)
@@ -59,6 +61,17 @@ class Examples:
         if others.kind.shape == self.kind.shape:
             return others
         return replace(others, inputs=self.kind.adapt(others.inputs), kind=self.kind)
+
+    def rows_of_view(self, name: str, index: Tensor, draws: Draws) -> Tensor:
+        """What a view is made of: the examples themselves or, where views were made beforehand, one of them each."""
+        stored = self.views.get(name) or self.views.get("strong")
+        if not stored:
+            return self.inputs.index_select(0, index)  # many times faster than [index]
+        which = draws.integers(0, len(stored))
+        rows = torch.empty(len(index), *self.kind.shape, dtype=self.inputs.dtype)
+        for number, inputs in enumerate(stored):
+            rows[which == number] = inputs.index_select(0, index[which == number])
+        return rows
 
     def show(self, position: int) -> bytes | str:
         """One example for a person to look at: a PNG picture, or text."""

@@ -11,7 +11,15 @@ from PIL import Image
 from torch import Tensor, nn
 
 from ..decode import decode, square
-from ..encoders import Encoder, PixelEncoder, encode_folder, encode_pictures, features_of, find_encoder
+from ..encoders import (
+    Encoder,
+    PixelEncoder,
+    encode_folder,
+    encode_pictures,
+    encoders_of_views,
+    features_of,
+    find_encoder,
+)
 from ..errors import UserError
 from .arrays import as_array, as_pictures, as_pixels, brightest
 from .examples import UNLABELLED, Examples
@@ -102,9 +110,15 @@ def encode_files(
     files: Sequence[str],
     classes: Sequence[str] = (),
     classes_of: Mapping[str, str] = MappingProxyType({}),
+    views: int = 0,
 ) -> Examples:
-    """Features of the pictures of a folder, with the labels that are known."""
+    """Features of the pictures of a folder, with the labels that are known, and of so many views of each."""
     found = encode_folder(encoder, folder, files)
+    kept = [files[row] for row in found.rows]
+    stored = {
+        kind: [encode_folder(one, folder, kept).features for one in made]
+        for kind, made in encoders_of_views(encoder, views, flip=True).items()
+    }
     names = [files[row] for row in found.rows]
     number = {name: i for i, name in enumerate(classes)} | {"": UNLABELLED}
     return Examples(
@@ -116,13 +130,28 @@ def encode_files(
         {files[position]: reason for position, reason in found.skipped.items()},
         source=found.key,
         original=PictureFiles(folder, names),
+        views=stored,
     )
 
 
-def encode_images(encoder: Encoder, images: Examples) -> Examples:
-    """Features of images in memory."""
+def encode_images(encoder: Encoder, images: Examples, views: int = 0, flip: bool = True) -> Examples:
+    """Features of images in memory, and of so many views of each."""
     features = features_of(encoder, images.inputs)
-    return replace(images, inputs=features, kind=kind_of(encoder), original=images)
+    stored = {
+        kind: [features_of(one, images.inputs) for one in made]
+        for kind, made in encoders_of_views(encoder, views, flip).items()
+    }
+    return Examples(
+        features,
+        images.labels,
+        images.classes,
+        images.names,
+        kind_of(encoder),
+        images.skipped,
+        images.source,
+        original=images,
+        views=stored,
+    )
 
 
 def kind_of(encoder: Encoder) -> FeatureKind:

@@ -28,6 +28,7 @@ def read_folder(
     test: str | Path | None = None,
     size: int | None = None,
     encoder: Encoder | None = None,
+    views: int = 0,
 ) -> Dataset:
     """Pictures in class subfolders are labelled, loose ones are not; what the CSV file says goes first."""
     if test is not None and Path(test).resolve().is_relative_to(folder.resolve()):
@@ -40,7 +41,7 @@ def read_folder(
     if size is not None and size < 8:
         raise UserError(f"--size must be at least 8 pixels, not {size}.")
     size = size or default_size([folder / name for name in files])
-    train = read_pictures(folder, files, classes_of, classes, size, encoder)
+    train = read_pictures(folder, files, classes_of, classes, size, encoder, views)
     held_out = None
     if test is not None:
         held_out = read_labelled(Path(test), classes, size, encoder=encoder)
@@ -159,10 +160,11 @@ def read_pictures(
     classes: Sequence[str],
     size: int,
     encoder: Encoder | None = None,
+    views: int = 0,
 ) -> Examples:
     """Pixels of that size or, with an encoder, features."""
     if encoder is not None:
-        return encode_files(encoder, folder, files, classes, classes_of)
+        return encode_files(encoder, folder, files, classes, classes_of, views)
     key = cache_key(folder, files, size)
     pixels, rows, skipped = decode_all(folder, files, size, key)
     number = {name: i for i, name in enumerate(classes)} | {"": UNLABELLED}

@@ -1,7 +1,7 @@
 """Images: square pictures of one or three channels, as one uint8 tensor."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,10 +91,10 @@ class ImageKind(Kind):
 
         return read_labelled(folder, classes, self.size, labels)
 
-    def encoded(self, examples: Examples, encoder: Encoder) -> Examples:
+    def encoded(self, examples: Examples, encoder: Encoder, views: int = 0, flip: bool = True) -> Examples:
         from .features import encode_images
 
-        return encode_images(encoder, examples)
+        return encode_images(encoder, examples, views, flip)
 
     def show(self, row: Tensor) -> bytes:
         return png(row.numpy())
@@ -115,13 +115,14 @@ class Images(Examples):
         inputs: Tensor | None = None,
         kind: Kind | None = None,
         original: Original | None = None,
+        views: Mapping[str, Sequence[Tensor]] | None = None,
     ) -> None:
-        """The last three are what dataclasses.replace gives."""
+        """The last four are what dataclasses.replace gives."""
         if pixels is not None:
             assert pixels.ndim == 4 and pixels.shape[2] == pixels.shape[3], "pixels are (N, C, H, W), square"
             inputs, kind = pixels, ImageKind(*pixels.shape[1:3])
         assert inputs is not None and labels is not None and kind is not None
-        super().__init__(inputs, labels, tuple(classes), names, kind, skipped or {}, source, original)
+        super().__init__(inputs, labels, tuple(classes), names, kind, skipped or {}, source, original, views or {})
 
 
 def png(pixels: np.ndarray) -> bytes:

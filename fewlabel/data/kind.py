@@ -88,8 +88,8 @@ class Kind(ABC):
         """The inputs where they are rows of numbers in which like examples lie together."""
         return None
 
-    def encoded(self, examples: "Examples", encoder: Encoder) -> "Examples":
-        """Features of examples of this kind."""
+    def encoded(self, examples: "Examples", encoder: Encoder, views: int = 0, flip: bool = True) -> "Examples":
+        """Features of examples of this kind, and of so many weak and strong views of each."""
         raise UserError(f"--encoder is for pictures, not for {self.describe()}.")
 
     def exported(self) -> tuple[nn.Module, tuple[int, ...], torch.dtype]:

@@ -1,6 +1,6 @@
 """Encoders: networks trained elsewhere, by name, and the features that they make of pictures."""
 
-from .encode import Encoded, Picture, encode_folder, encode_pictures, features_of
+from .encode import Encoded, Picture, encode_folder, encode_pictures, encoders_of_views, features_of
 from .encoder import MODULE, Encoder, PixelEncoder, from_module
 from .find import ENCODERS, NONE, Listed, find_encoder, full_name
 from .libraries import LIBRARIES
@@ -19,6 +19,7 @@ __all__ = [
     "PixelEncoder",
     "encode_folder",
     "encode_pictures",
+    "encoders_of_views",
     "features_of",
     "find_encoder",
     "from_module",

@@ -5,7 +5,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import joblib
@@ -19,7 +19,7 @@ from ..decode import cache_folder, cache_key, decode, square
 from ..errors import UserError
 from ..files import new_folder
 from ..terminal import with_progress
-from .encoder import Encoder
+from .encoder import Encoder, View
 from .find import find_encoder
 from .store import FeatureStore, cannot_keep, content_digest
 
@@ -109,7 +109,7 @@ def fill_store(
             missing.setdefault(digest, picture)
     chunks = [list(missing.items())[first : first + CHUNK] for first in range(0, len(missing), CHUNK)]
     encoded = encode_chunks(encoder, [[picture for _, picture in chunk] for chunk in chunks], jobs)
-    shown = with_progress(encoded, len(chunks), f"Encoding {len(missing)} pictures with {encoder.name}")
+    shown = with_progress(encoded, len(chunks), title_of(encoder, len(missing)))
     try:
         for chunk, results in zip(chunks, shown, strict=True):
             found = [(digest, row) for (digest, _), row in zip(chunk, results, strict=True) if not isinstance(row, str)]
@@ -120,6 +120,11 @@ def fill_store(
         raise KeyboardInterrupt(
             f"stopped; the features of {done} pictures are kept: run the same command to continue."
         ) from stop
+
+
+def title_of(encoder: Encoder, count: int) -> str:
+    what = f"{encoder.view.kind} view {encoder.view.number + 1} of " if encoder.view else ""
+    return f"Encoding {what}{count} pictures with {encoder.name}"
 
 
 def encode_chunks(
@@ -133,13 +138,21 @@ def encode_chunks(
         yield from (encode_some(encoder, chunk) for chunk in chunks)
         return
     parallel = joblib.Parallel(workers, return_as="generator", pre_dispatch="2*n_jobs")
-    yield from parallel(joblib.delayed(encode_by_name)(encoder.name, chunk) for chunk in chunks)
+    yield from parallel(joblib.delayed(encode_by_name)(encoder.name, encoder.view, chunk) for chunk in chunks)
 
 
-def encode_by_name(name: str, pictures: Sequence[Picture]) -> list[np.ndarray | str]:
+def encode_by_name(name: str, view: View | None, pictures: Sequence[Picture]) -> list[np.ndarray | str]:
     """In another process, which loads the encoder itself."""
     torch.set_num_threads(1)
-    return encode_some(find_encoder(name), pictures)
+    return encode_some(replace(find_encoder(name), view=view), pictures)
+
+
+def encoders_of_views(encoder: Encoder, count: int, flip: bool) -> dict[str, list[Encoder]]:
+    """The same encoder for each of so many weak and strong views."""
+    return {
+        kind: [replace(encoder, view=View(kind, number, flip)) for number in range(count)]
+        for kind in (("weak", "strong") if count else ())
+    }
 
 
 def encode_some(encoder: Encoder, pictures: Sequence[Picture]) -> list[np.ndarray | str]:

@@ -2,15 +2,33 @@
 
 import copy
 import hashlib
+import zlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from ..augment import VIEWS
 from ..errors import UserError
+from ..randomness import Draws, generator
 
 Colour = tuple[float, ...]  # of each channel
+NO_FLIP = ("horizontal-flip",)
 MODULE = "a module"  # instead of a name, where a Python user gives a module
+
+
+class View(NamedTuple):
+    """The n-th weak or strong view of a picture, which depends on the picture alone."""
+
+    kind: str
+    number: int
+    flip: bool = True  # may it be mirrored?
+
+    def of(self, picture: Tensor) -> Tensor:
+        """Of uint8 pixels (1, 3, H, W)."""
+        source = generator(zlib.crc32(picture.numpy().tobytes()), self.number, self.kind)
+        return VIEWS[self.kind](picture, Draws(source, 1), () if self.flip else NO_FLIP)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +43,7 @@ class Encoder:
     features: int | None  # None where it is not known yet
     digest: str  # of the weights
     licence: str = "unknown"
+    view: View | None = None  # that it is shown instead of the picture
 
     @property
     def by_name(self) -> bool:
@@ -44,6 +63,8 @@ class Encoder:
 
     def __call__(self, pixels: Tensor) -> Tensor:
         """Features (N, features) in float32 of uint8 pixels (N, 3, size, size)."""
+        if self.view is not None:
+            pixels = torch.cat([self.view.of(row) for row in pixels.split(1)])
         with torch.inference_mode():
             output = self.module(self.normalise(pixels))
         features = output.flatten(1).float() if output.ndim > 1 else output

@@ -33,6 +33,8 @@ class FeatureStore:
 
     def __init__(self, encoder: Encoder, backend: str = "torch") -> None:
         key = f"{FORMAT} {DECODER} {encoder.size} {encoder.mean} {encoder.std} {encoder.digest} {backend} float32"
+        if encoder.view is not None:
+            key += f" {encoder.view}"
         assert encoder.features is not None
         self.features = encoder.features
         self.folder = cache_folder() / "features" / hashlib.sha256(key.encode()).hexdigest()[:32]

@@ -26,6 +26,8 @@ SURROUNDINGS = ("device", "threads", "processes", "versions")  # what the bits o
 
 def load_data(recipe: Recipe, encoder: str) -> Dataset:
     """The examples, as features where an encoder is frozen."""
+    if recipe.encoder_views and (recipe.tune or encoder == NONE):
+        raise UserError("--encoder-views is for a frozen encoder: without one views are made while training.")
     size, frozen = recipe.size, encoder
     if recipe.tune:
         frozen = NONE
@@ -39,6 +41,7 @@ def load_data(recipe: Recipe, encoder: str) -> Dataset:
             size=size,
             download=recipe.download,
             encoder=frozen,
+            encoder_views=recipe.encoder_views,
         )
     return replace(found, train=replace(found.train, kind=found.train.kind.with_views(recipe.noise, recipe.dropout)))
 

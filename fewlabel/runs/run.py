@@ -86,7 +86,7 @@ def dataset_for(recipe: Recipe, given: Dataset | None) -> Dataset | None:
     """The data set that a Python user gave, as features where the recipe asks for that."""
     if given is None or recipe.tune or recipe.encoder in (None, NONE, given.train.kind.encoder):
         return given
-    return encoded(given, find_encoder(str(recipe.encoder)))
+    return encoded(given, find_encoder(str(recipe.encoder)), recipe.encoder_views)
 
 
 def introduce(terminal: Terminal, plan: Plan, dataset: Dataset, directory: RunDirectory, ranks: Ranks) -> None:

@@ -105,6 +105,10 @@ class Recipe:
     encoder_rate: Annotated[
         float, Setting("with --tune: the encoder's learning rate as a share of the head's", least=0, group=ADVANCED)
     ] = 0.01
+    encoder_views: Annotated[
+        int,
+        Setting("with a frozen encoder: encode so many weak and strong views of each picture", least=0, group=ADVANCED),
+    ] = 0
     horizon: Annotated[
         int | None, Setting("steps of the cosine schedule; default the length of the run", least=1, group=ADVANCED)
     ] = None

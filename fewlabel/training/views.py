@@ -29,19 +29,20 @@ class BatchViews:
         """The n-th view of that name of the "labelled", "unlabelled" or "second" batch."""
         count = len(self._index(of))
         source = randomness.generator(self.plan.recipe.seed, self.index, f"{of}/{name}/{n}")
+        draws = randomness.Draws(source, count, self.ranks.rows())
         make = Making(
-            draws=randomness.Draws(source, count, self.ranks.rows()),
+            draws=draws,
             without=self.plan.without,
             scale=self.network.normalise,
             gather=lambda view: self.ranks.gather(view.to(self.device), count),
         )
-        return self.examples.kind.view(self._batch(of), name, make)
+        return self.examples.kind.view(self._batch(of, name, draws), name, make)
 
-    def _batch(self, of: str) -> Tensor:
-        """The inputs of a batch, or of this process's part of it, fetched once."""
-        if of not in self._fetched:
+    def _batch(self, of: str, name: str, draws: randomness.Draws) -> Tensor:
+        """The inputs of a batch, or of this process's part of it; fetched once, unless views were made beforehand."""
+        if of not in self._fetched or self.examples.views:
             index = self._index(of)[self.ranks.rows()]
-            inputs = self.examples.inputs.index_select(0, index)  # many times faster than [index]
+            inputs = self.examples.rows_of_view(name, index, draws)
             # mps has no float64, and views of uint8 images need it to agree with Pillow to the bit
             stays = self.device.type == "mps" and inputs.dtype == torch.uint8
             self._fetched[of] = inputs if stays else inputs.to(self.device)

@@ -263,3 +263,38 @@ def test_in_python(place: Path) -> None:
         FewLabelClassifier(encoder="encoder.onnx").fit(np.eye(36), y)
     fitted.model_.save(place)
     assert (load_model(place).predict(files) == fitted.predict(files)).all()
+
+
+def test_views_are_encoded_too(place: Path) -> None:
+    """Views have features of their own, which training draws from; predictions are of plain pictures."""
+    words = ("train", "photos", "--labels", "labels.csv", "--encoder", "encoder.onnx", *QUICK)
+    done(*words, "--encoder-views", "2", "--out", "views", cwd=place)
+    done(*words, "--encoder-views", "2", "--out", "again", cwd=place)
+    done(*words, "--out", "plain", cwd=place)
+    views, again, plain = ((place / run / "model.safetensors").read_bytes() for run in ("views", "again", "plain"))
+    assert views == again != plain
+    stores = list((place / "cache/features").iterdir())
+    assert len(stores) == 1 + 2 * 2
+    assert {(store / "digests").stat().st_size for store in stores} == {36 * 32}
+    assert len({(store / "features.f32").read_bytes() for store in stores}) == 5
+    done("predict", "views", "photos", cwd=place)
+    done("report", "views", cwd=place)
+    result = fewlabel(*words[:4], "--encoder", "none", "--encoder-views", "2", "--out", "no", cwd=place)
+    assert result.returncode == 2 and "--encoder-views is for a frozen encoder" in result.stderr
+
+
+def test_rows_of_views_are_drawn_for_each_example(place: Path) -> None:
+    from fewlabel import load
+    from fewlabel.randomness import Draws
+
+    data = load(place / "photos", labels=place / "labels.csv", encoder=str(place / "encoder.onnx"), encoder_views=3)
+    index = torch.arange(30)
+    drawn = Draws(torch.Generator().manual_seed(0), 30)
+    which = Draws(torch.Generator().manual_seed(0), 30).integers(0, 3)
+    rows = data.train.rows_of_view("weak", index, drawn)
+    for row, position, number in zip(rows, index, which, strict=True):
+        assert torch.equal(row, data.train.views["weak"][number][position])
+    assert set(which.tolist()) == {0, 1, 2}
+    strong = Draws(torch.Generator().manual_seed(1), 30)
+    other = data.train.rows_of_view("simclr", index, Draws(torch.Generator().manual_seed(1), 30))
+    assert torch.equal(other, data.train.rows_of_view("strong", index, strong))
