@@ -24,6 +24,7 @@ DIMENSIONS = 128  # of rows as neighbours and clusters see them
 CONCENTRATION, UPDATES = 20.0, 30  # of clusters, and how often they are updated
 SCALE, PENALTY = 30.0, 0.1  # of rows of length 1, and scikit-learn's C, for logistic regression
 FOLDS = 4
+PRIOR = 10
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 MOST = 40_000  # rows of the graph; others take the guess of their nearest neighbours in it
 CHUNK = 1024  # rows whose neighbours are searched at a time
@@ -61,7 +62,8 @@ def first_guess(rows: NDArray[np.float32], labelled: NDArray[np.int64], labels: 
     ]
     weights, temperatures = weigh(held_out, labels)
     pairs = zip(weights, guesses, temperatures, strict=True)
-    mixed = sum((weight * tempered(guess, t) for weight, guess, t in pairs), np.zeros((len(rows), classes)))
+    # A temperature above 1 says that a way is too sure, which its weight says already. Flat targets teach nothing.
+    mixed = sum((w * tempered(guess, min(t, 1.0)) for w, guess, t in pairs), np.zeros((len(rows), classes)))
     mixed[labelled] = np.eye(classes)[labels]
     return Guess(mixed, weights)
 
@@ -217,19 +219,19 @@ def in_folds(labels: NDArray[np.int64], classes: int, guess: Callable[[NDArray[n
 def weigh(held_out: list[Array], labels: NDArray[np.int64]) -> tuple[tuple[float, float, float], list[float]]:
     """By the likelihood of labels that were held out, each way at its best temperature.
 
-    Only labels whose class has another one tell anything. Where there are fewer than four of those, labels and
-    neighbours count one half each.
+    Only labels whose class has another one tell anything. As if PRIOR such labels had been seen before, labels and
+    neighbours have one half each of their weight.
     """
     told = np.flatnonzero(np.bincount(labels)[labels] > 1)
-    if len(told) < 4:
-        return (0.5, 0.5, 0.0), [1.0] * 3
     best = []
     for guess in held_out:
         likelihoods = [np.log(tempered(guess[told], t)[np.arange(len(told)), labels[told]]).sum() for t in TEMPERATURES]
         best.append((max(likelihoods), TEMPERATURES[int(np.argmax(likelihoods))]))
     scores = np.array([likelihood for likelihood, _ in best])
-    weights = np.exp(scores - scores.max())
-    first, second, third = (weights / weights.sum()).tolist()
+    likelihood = np.exp(scores - scores.max())
+    believed = PRIOR / (PRIOR + len(told))
+    weights = (1 - believed) * likelihood / likelihood.sum() + believed * np.array([0.5, 0.5, 0.0])
+    first, second, third = weights.tolist()
     return (first, second, third), [temperature for _, temperature in best]
 
 

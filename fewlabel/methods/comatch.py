@@ -18,7 +18,7 @@ EMBEDDING = 64
 class CoMatch(Method):
     """Pseudo-labels smoothed by a memory bank; images with similar pseudo-labels must get similar embeddings.
 
-    Batch norm: one pass over labelled, weak and both strong views.
+    Batch norm as in the authors' code for CIFAR-10: one pass over labelled, weak and both strong views.
     """
 
     paper = "https://arxiv.org/abs/2011.11183"

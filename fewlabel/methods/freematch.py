@@ -14,7 +14,7 @@ from .step import Step
 class FreeMatch(Method):
     """FixMatch with thresholds that follow the network's own confidence, and a fairness term over the classes.
 
-    Batch norm: one pass over labelled, weak and strong views.
+    Batch norm as in the authors' code: one pass over labelled, weak and strong views.
     """
 
     paper = "https://arxiv.org/abs/2205.07246"

@@ -18,7 +18,8 @@ EMBEDDING = 128
 class SimMatch(Method):
     """Weak and strong views must agree in their class and in their similarity to the labelled images.
 
-    Batch norm: one pass over labelled, weak and strong views.
+    Batch norm: one pass over labelled, weak and strong views, as in USB's version for CIFAR-10. The authors' code, for
+    ImageNet, has labelled and strong views in one pass and gives weak ones to an averaged network.
     """
 
     paper = "https://arxiv.org/abs/2203.06915"

@@ -15,7 +15,8 @@ from .step import Step
 class VAT(Method):
     """A small adversarial perturbation of the image must not change its prediction.
 
-    Batch norm: labelled images by themselves, and each look at the unlabelled ones by itself.
+    Batch norm as in the authors' code: a pass over the labelled images, and one each over the plain, the nudged and the
+    changed unlabelled ones, which leave the running statistics alone.
     """
 
     paper = "https://arxiv.org/abs/1704.03976"
