@@ -15,8 +15,8 @@ from .step import Step
 class AdaMatch(Method):
     """FixMatch with pseudo-labels aligned to the labelled batch, and a threshold relative to the confidence there.
 
-    Batch norm as in the authors' code: one pass over everything, and one over the labelled images alone, which leaves the
-    running statistics alone.
+    Batch norm as in the authors' code: one pass over everything, and one over the labelled images alone, which does not
+    touch the running statistics.
     """
 
     paper = "https://arxiv.org/abs/2106.04732"

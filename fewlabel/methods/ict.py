@@ -13,8 +13,8 @@ from .step import Step
 class ICT(Method):
     """The prediction for a mix of two images must be the mix of the teacher's predictions for each.
 
-    Batch norm: labelled and mixed images share a pass. The authors make a pass for each, which costs 3.1 ± 0.9 points on
-    digits with 20 labels (`python -m bench.choices`).
+    Batch norm: labelled and mixed images share a pass. The authors make a pass for each, which costs 3.1 ± 0.9 points
+    on digits with 20 labels (`python -m bench.choices`).
     """
 
     paper = "https://arxiv.org/abs/1903.03825"

@@ -13,8 +13,9 @@ from .step import Step
 class MeanTeacher(Method):
     """The network must agree with its teacher, the average of its weights, each on its own weak view.
 
-    Batch norm as in the authors' code: the network sees labelled and unlabelled images in one pass, the teacher has a pass
-    of its own, with batch statistics. The authors' teacher sees the labelled images too, which nothing is asked of here.
+    Batch norm as in the authors' code: the network sees labelled and unlabelled images in one pass, the teacher has a
+    pass of its own, with batch statistics. The authors' teacher sees the labelled images too, of which nothing is asked
+    here.
     """
 
     paper = "https://arxiv.org/abs/1703.01780"

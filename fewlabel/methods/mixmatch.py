@@ -15,8 +15,8 @@ class MixMatch(Method):
     """Pseudo-labels sharpened over two weak views, then mixup of all labelled and unlabelled images.
 
     Batch norm: one pass over all mixes. The authors split them into passes of one batch each, interleaved so that every
-    pass holds labelled and unlabelled mixes alike, and give each view behind a pseudo-label a pass of its own. These are
-    samples of the same distributions, so larger passes only make their statistics steadier.
+    pass holds labelled and unlabelled mixes alike, and give each view behind a pseudo-label a pass of its own. These
+    are samples of the same distributions, so larger passes only make their statistics steadier.
     """
 
     paper = "https://arxiv.org/abs/1905.02249"

@@ -14,8 +14,8 @@ class PiModel(Method):
     """Two weak views of an image must get the same prediction.
 
     Batch norm: both views and the labelled images share a pass. The authors make two passes, each over labelled and
-    unlabelled images, which comes to the same on digits with 20 labels (-0.2 ± 0.3 points) for one more batch of images.
-    The second view in a pass by itself costs 28 ± 4 points (`python -m bench.choices`).
+    unlabelled images, which comes to the same on digits with 20 labels (-0.2 ± 0.3 points) and costs one more batch of
+    images. The second view in a pass by itself costs 28 ± 4 points (`python -m bench.choices`).
     """
 
     paper = "https://arxiv.org/abs/1610.02242"
