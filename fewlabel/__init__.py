@@ -8,15 +8,18 @@ __version__ = "0.2.0.dev0"
 if TYPE_CHECKING:
     from . import losses
     from .data import Dataset, Examples, Images, Vectors, few_label_split, load
+    from .encoders import ENCODERS
     from .errors import UserError
     from .estimator import FewLabelClassifier
     from .methods import METHODS, make_method
     from .model import Model, load_model
     from .runs import Run, train
     from .settings import Setting
+    from .suggesting import suggest
     from .training import Recipe
 
 __all__ = [
+    "ENCODERS",
     "METHODS",
     "Dataset",
     "Examples",
@@ -34,6 +37,7 @@ __all__ = [
     "load_model",
     "losses",
     "make_method",
+    "suggest",
     "train",
 ]
 
@@ -42,10 +46,12 @@ _HOME = {
     **dict.fromkeys(("METHODS", "make_method"), "methods"),
     **dict.fromkeys(("Model", "load_model"), "model"),
     **dict.fromkeys(("Run", "train"), "runs"),
+    "ENCODERS": "encoders",
     "FewLabelClassifier": "estimator",
     "Recipe": "training",
     "Setting": "settings",
     "UserError": "errors",
+    "suggest": "suggesting",
 }
 
 

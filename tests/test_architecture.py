@@ -24,6 +24,7 @@ LAYERS = [
         "ranks",
         "augment",
         "cluster",
+        "pages",
         "decode",
         "encoders",
         "networks",
@@ -33,7 +34,7 @@ LAYERS = [
     {"training"},
     {"model", "export"},
     {"runs"},
-    {"demo", "grid", "drift", "estimator", "caching"},
+    {"demo", "grid", "drift", "estimator", "caching", "suggesting"},
     {"paper"},
     {"commands", "__main__"},
 ]
@@ -42,6 +43,7 @@ LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 LOWEST = {
     "data": {"augment", "decode", "encoders", "errors", "files", "randomness", "settings", "terminal"},
     "cluster": {"errors"},
+    "pages": {"files"},
     "encoders": {"augment", "cluster", "decode", "errors", "files", "networks", "randomness", "terminal"},
     "decode": {"errors", "files", "terminal"},
     "networks": {"errors", "randomness", "ranks"},

@@ -15,6 +15,7 @@ from ..errors import LostContact, UserError, unknown
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 COMMANDS = {  # name -> where it is, and its help
     "demo": ("training:demo", "Train on 20 labels of scikit-learn's digits: about a minute, offline."),
+    "suggest": ("suggesting:suggest", "Suggest which pictures to label first."),
     "train": ("training:train_for", "Train a classifier; write model, predictions and report."),
     "repeat": ("training:repeat", "Train again as a run was trained, from its recipe.json."),
     "predict": ("models:predict", "Label a folder of pictures (or one picture) with a trained model."),

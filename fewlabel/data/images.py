@@ -19,6 +19,8 @@ from .arrays import as_array, as_pictures, as_pixels, brightest
 from .examples import Examples, Original
 from .kind import Kind, Making
 
+SMALL = 32  # side of grey images that can be compared pixel by pixel
+
 
 @dataclass(frozen=True)
 class ImageKind(Kind):
@@ -90,6 +92,11 @@ class ImageKind(Kind):
         from .folder import read_labelled
 
         return read_labelled(folder, classes, self.size, labels)
+
+    def comparable_rows(self, inputs: Tensor) -> Tensor | None:
+        """Small grey images, digits say, as they are."""
+        small = self.channels == 1 and self.size <= SMALL
+        return inputs.flatten(1).float() if small else None
 
     def encoded(self, examples: Examples, encoder: Encoder, views: int = 0, flip: bool = True) -> Examples:
         from .features import encode_images

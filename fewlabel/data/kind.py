@@ -88,6 +88,10 @@ class Kind(ABC):
         """The inputs where they are rows of numbers in which like examples lie together."""
         return None
 
+    def comparable_rows(self, inputs: Tensor) -> Tensor | None:
+        """Rows of numbers by which like examples can be found; None where inputs as they are say too little."""
+        return self.rows(inputs)
+
     def encoded(self, examples: "Examples", encoder: Encoder, views: int = 0, flip: bool = True) -> "Examples":
         """Features of examples of this kind, and of so many weak and strong views of each."""
         raise UserError(f"--encoder is for pictures, not for {self.describe()}.")

@@ -1,18 +1,16 @@
 """report.html: one self-contained page with pictures that tells how a run went."""
 
-import base64
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from torch import Tensor
 
 from ..data import Dataset, Examples
 from ..evaluate import confusion
-from ..files import write_atomically
+from ..pages import Shown, write_page
 from ..predictions import Predictions
 from ..training import Plan
 from ..training.alarms import advice
@@ -36,19 +34,8 @@ class Findings:
     predictions: Predictions
 
 
-class Shown(NamedTuple):
-    """An example in a gallery."""
-
-    name: str
-    shown: bytes | str
-    caption: str
-
-
 def write_report(path: Path, found: Findings) -> None:
-    environment = Environment(loader=PackageLoader("fewlabel"), autoescape=True, undefined=StrictUndefined)
-    environment.filters["data_address"] = data_address
-    page = environment.get_template("report.html.jinja").render(contents(found))
-    write_atomically(path, page.encode("utf-8", "surrogateescape"))
+    write_page(path, "report.html.jinja", contents(found))
 
 
 def contents(found: Findings) -> dict[str, Any]:
@@ -158,7 +145,3 @@ def settings(plan: Plan) -> list[tuple[str, str]]:
     facts = values.pop("recipe") | values
     facts["without"] = ", ".join(facts["without"])
     return [(name.replace("_", "-"), str(value)) for name, value in facts.items() if value not in (None, {}, "")]
-
-
-def data_address(png: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(png).decode()}"

@@ -1,0 +1,41 @@
+"""suggest: which pictures to label first."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ..errors import UserError
+from ..suggesting import holds_work, suggest_examples, write_suggestions
+
+
+def suggest(
+    data: Annotated[str, Parameter(help="folder of pictures, .npz file, or a named data set")],
+    /,
+    *,
+    n: Annotated[int, Parameter(name=["-n", "--number"], help="how many to suggest")] = 20,
+    output: Annotated[
+        str, Parameter(alias="-o", help="CSV file to write: file,label with empty labels, the most useful first")
+    ] = "to-label.csv",
+    labels: Annotated[str | None, Parameter(help="label file: what its pictures cover is not suggested again")] = None,
+    encoder: Annotated[str | None, Parameter(help="pre-trained encoder; default as for train")] = None,
+    run: Annotated[str | None, Parameter(help="finished run: suggest what it is least certain of, and diverse")] = None,
+    root: Annotated[str | None, Parameter(help="folder with the official files of a named data set")] = None,
+    seed: Annotated[int, Parameter(help="random seed")] = 0,
+    overwrite: Annotated[bool, Parameter(help="replace the output file", negative="")] = False,
+) -> None:
+    """Suggest which pictures to label first."""
+    path = Path(output)
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"there is no folder {path.absolute().parent} for --output.")
+    if holds_work(path) and not overwrite:
+        raise UserError(f"{path} is there already, with labels or other content: replace it with --overwrite.")
+    examples, found = suggest_examples(data, n, labels=labels, encoder=encoder, run=run, root=root, seed=seed)
+    page = write_suggestions(path, examples, found.positions)
+    noun = examples.kind.noun
+    print(f"{len(found.positions)} {noun} to label, the most useful first: {path} ({noun} shown in {page})")
+    covered = f", {found.covered} of which have a label already" if found.covered else ""
+    print(
+        f"They come from {found.groups} groups of similar {noun}{covered}. Classes may still be missing: label these, "
+        "and go on until you have seen every class."
+    )

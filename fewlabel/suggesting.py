@@ -1,0 +1,226 @@
+"""Which examples to label first: typical ones of groups that no label covers yet.
+
+Rows are divided into as many groups as there are labels and suggestions together (k-means on rows of length 1). Groups
+without a label come first, the largest first, and each is represented by its most typical row, the one with the nearest
+neighbours: TypiClust, Hacohen et al., https://arxiv.org/abs/2202.02794. With probabilities of a model it turns to
+examples that are uncertain and diverse: of the least certain ones, those nearest to the centres of as many groups.
+"""
+
+import csv
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .data import NAMED, UNLABELLED, Examples, is_folder, load
+from .encoders import NONE, PHOTOS
+from .errors import UserError
+from .files import write_csv
+from .guessing import nearest, prepared, reduced
+from .model import load_model
+from .pages import Shown, write_page
+from .runs import RunDirectory
+from .runs.choose import choose_encoder
+from .runs.resume import load_data
+from .terminal import Terminal
+from .training import Recipe, check_recipe
+
+MOST_GROUPS = 500
+SMALLEST = 5  # rows of a group that is worth a label
+NEIGHBOURS = 20  # by which a row is typical
+SAME = 0.995  # cosine similarity from which on two rows are near-duplicates
+SAMPLE = 20_000  # rows by which groups are found, at most
+HEADER = ("file", "label")
+UNCERTAIN = 10  # times as many uncertain examples as suggestions are looked at
+
+
+class Suggestions(NamedTuple):
+    positions: NDArray[np.int64]  # best first
+    groups: int  # of similar examples
+    covered: int  # groups that hold a label already
+
+
+def suggest(rows: Any, n: int, labels: Any = None, seed: int = 0) -> NDArray[np.int64]:
+    """Positions of the n rows whose labels would help most, best first.
+
+    `rows` are features or other numbers (N, D) in which like examples lie together; `labels`, where there are any, are
+    one for each row, -1 for unlabelled.
+
+    >>> suggest([[0.0, 1.0], [0.1, 1.0], [0.2, 1.1], [5.0, 0.0], [5.1, 0.2]], 2).tolist()
+    [0, 3]
+    """
+    return find_suggestions(rows, n, labels, seed=seed).positions
+
+
+def find_suggestions(
+    rows: Any, n: int, labels: Any = None, probabilities: NDArray[np.float64] | None = None, seed: int = 0
+) -> Suggestions:
+    """The same, with what was seen on the way; with a model's `probabilities` uncertain rows are suggested."""
+    array = np.asarray(rows, dtype=np.float32)
+    if array.ndim != 2 or not np.isfinite(array).all():
+        raise UserError("the rows must be numbers (N, D), without NaN and infinity.")
+    labelled = np.zeros(len(array), bool) if labels is None else np.asarray(labels) != UNLABELLED
+    if len(labelled) != len(array):
+        raise UserError(f"there are {len(array)} rows and {len(labelled)} labels.")
+    if n < 1:
+        raise UserError(f"the number of suggestions must be at least 1, not {n}.")
+    free = np.flatnonzero(~labelled)
+    if not len(free):
+        raise UserError("every example has a label already: there is nothing to suggest.")
+    whole = reduced(prepared(array)).astype(np.float32)
+    if probabilities is not None:
+        return uncertain_and_diverse(whole, labelled, probabilities, n, seed)
+    return typical(whole, labelled, n, seed)
+
+
+def typical(rows: NDArray[np.float32], labelled: NDArray[np.bool_], n: int, seed: int) -> Suggestions:
+    """Groups by fewest labels, then largest; of each the most typical row that is not labelled."""
+    count = min(MOST_GROUPS, int(labelled.sum()) + n, len(rows))
+    group = groups_of(rows, count, seed)
+    known = np.bincount(group[labelled], minlength=count)
+    found = [by_typicality(rows, np.flatnonzero(group == g)) for g in range(count)]
+    ranked, size = [members for members, _ in found], [distinct for _, distinct in found]
+    smallest = SMALLEST if len(rows) >= 2 * SMALLEST * count else 1  # in small sets every group counts
+    worth = [g for g in range(count) if size[g] >= smallest]
+    order = sorted(worth, key=lambda g: (known[g], -size[g], g))
+    chosen: list[int] = []
+    taken = [*np.flatnonzero(labelled).tolist()]
+    while len(chosen) < n and any(len(ranked[g]) for g in order):
+        for g in order:
+            while len(ranked[g]):
+                position, ranked[g] = int(ranked[g][0]), ranked[g][1:]
+                if not labelled[position] and not has_duplicate(rows, position, taken):
+                    chosen.append(position)
+                    taken.append(position)
+                    break
+            if len(chosen) == n:
+                break
+    return Suggestions(np.array(chosen, np.int64), len(worth), int((known[worth] > 0).sum()))
+
+
+def uncertain_and_diverse(
+    rows: NDArray[np.float32], labelled: NDArray[np.bool_], probabilities: NDArray[np.float64], n: int, seed: int
+) -> Suggestions:
+    """Of the unlabelled rows with the smallest margin between the two best classes, those nearest to centres."""
+    free = np.flatnonzero(~labelled)
+    two = np.sort(probabilities[free], axis=1)[:, -2:]
+    unsure = free[np.argsort(two[:, 1] - two[:, 0], kind="stable")[: UNCERTAIN * n]]
+    group = groups_of(rows[unsure], min(n, len(unsure)), seed)
+    chosen: list[int] = []
+    for g in np.argsort(-np.bincount(group), kind="stable"):
+        members = unsure[group == g]
+        centre = rows[members].mean(0)
+        for position in members[np.argsort(-(rows[members] @ centre), kind="stable")].tolist():
+            if not has_duplicate(rows, position, chosen):
+                chosen.append(position)
+                break
+    return Suggestions(np.array(chosen, np.int64), int(group.max()) + 1, 0)
+
+
+def groups_of(rows: NDArray[np.float32], count: int, seed: int) -> NDArray[np.int64]:
+    """A group for each row, by k-means on at most SAMPLE of them."""
+    from sklearn.cluster import KMeans  # slow to import
+
+    sample = rows[:: -(-len(rows) // SAMPLE)]
+    found = KMeans(min(count, len(sample)), n_init=1, max_iter=50, random_state=seed).fit(sample)
+    return found.predict(rows).astype(np.int64)
+
+
+def by_typicality(rows: NDArray[np.float32], members: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
+    """Members of a group, the most typical first, and how many of them are distinct.
+
+    Typical are those whose nearest neighbours in the group are nearest. Near-duplicates do not count as neighbours:
+    copies of one picture would look most typical of all.
+    """
+    if len(members) < 2:
+        return members, float(len(members))
+    inside = rows[members].astype(np.float64)
+    count = min(len(members) - 1, 3 * NEIGHBOURS)
+    _, similarity = nearest(inside, inside, count, skip_self=True)
+    wanted = max(1, min(NEIGHBOURS, len(members) // 2))
+    same = similarity >= SAME
+    similarity = np.where(same, -1.0, similarity)
+    best = -np.sort(-similarity, axis=1)[:, :wanted]
+    distance = np.sqrt(np.maximum(2 - 2 * best, 0)).mean(1)
+    return members[np.argsort(distance, kind="stable")], float((1 / (1 + same.sum(1))).sum())
+
+
+def has_duplicate(rows: NDArray[np.float32], position: int, others: list[int]) -> bool:
+    return bool(others) and bool((rows[others] @ rows[position]).max() >= SAME)
+
+
+# ---- of a folder or a data set
+
+
+def suggest_examples(
+    data: str,
+    n: int,
+    *,
+    labels: str | None = None,
+    encoder: str | None = None,
+    run: str | None = None,
+    root: str | None = None,
+    seed: int = 0,
+) -> tuple[Examples, Suggestions]:
+    """Examples of a folder, an .npz file or a named set, and which of them to label first; with a run, next."""
+    if run is not None:
+        return suggest_next(data, n, RunDirectory(run), labels, root, seed)
+    recipe = check_recipe(Recipe(data=data, labels=labels, encoder=encoder, root=root))
+    chosen = choose_encoder(recipe, None, None, Terminal(quiet=True))
+    examples = load_data(recipe, chosen).train
+    rows = examples.kind.comparable_rows(examples.inputs)
+    if rows is None:
+        raise UserError(
+            f"to compare {examples.kind.describe()} an encoder is needed: {PHOTOS}, give one with --encoder, or a "
+            "finished run with --run."
+        )
+    return examples, find_suggestions(rows.numpy(), n, known_labels(data, examples), seed=seed)
+
+
+def suggest_next(
+    data: str, n: int, run: RunDirectory, labels: str | None, root: str | None, seed: int
+) -> tuple[Examples, Suggestions]:
+    """What to label after a run: uncertain and diverse examples."""
+    model, size = load_model(run.path), None
+    frozen = model.encoder if model.kind.encoder != NONE else NONE
+    if is_folder(data) and frozen == NONE:
+        size = model.kind.shape[-1]
+    examples = load(data, root, labels=labels, size=size, encoder=frozen).train
+    probabilities = model.predict_proba(examples)
+    rows = examples.kind.rows(examples.inputs)
+    features = model.features(examples) if rows is None else rows.numpy()
+    known = known_labels(data, examples)
+    before = set(run.labelled_names())
+    known[[position for position, name in enumerate(examples.names) if name in before]] = 0
+    return examples, find_suggestions(features, n, known, probabilities, seed)
+
+
+def known_labels(data: str, examples: Examples) -> NDArray[np.int64]:
+    """Of a named set nothing counts as known, although everything is."""
+    known = examples.labels.numpy().copy()
+    if data in NAMED:
+        known[:] = UNLABELLED
+    return known
+
+
+def holds_work(path: Path) -> bool:
+    """Is there a file that somebody has worked on, or that is not ours at all?"""
+    if not path.exists():
+        return False
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            header, *rows = csv.reader(file)
+    except (OSError, ValueError, csv.Error):
+        return True
+    return header != list(HEADER) or any(len(row) != 2 or row[1].strip() for row in rows)
+
+
+def write_suggestions(path: Path, examples: Examples, positions: NDArray[np.int64]) -> Path:
+    """A CSV file with empty labels, best first, and beside it a page with the pictures in that order."""
+    chosen = [(examples.names[position], int(position)) for position in positions]
+    write_csv(path, HEADER, [(name, "") for name, _ in chosen])
+    shown = [Shown(name, examples.show(position), str(rank)) for rank, (name, position) in enumerate(chosen, 1)]
+    page = path.with_suffix(".html")
+    write_page(page, "to-label.html.jinja", {"title": path.stem, "examples": shown, "noun": examples.kind.noun})
+    return page
