@@ -40,6 +40,7 @@ ENCODERS["lite"] = Listed("lite", max(one.size for one in ENCODERS.values()), 3 
 
 def find_encoder(name: str) -> Encoder:
     """Looked up in this order: our own names, a library's prefix, an ONNX file, a run directory; `./` forces a path."""
+    name = full_name(name)  # so that other processes find it too, wherever they are at work
     path, (prefix, _, rest) = Path(name), name.partition("/")
     if name in ENCODERS:
         return load_lite(name)
