@@ -3,8 +3,8 @@
     python -m bench.encode                 on an idle machine; one thread, sides in turn, medians
     python -m bench.encode --folders       folders by `encode_folder`: 600 small PNGs, 60 JPEGs of 12 megapixels
 
-The rule that follows: torch on every device, so that features do not depend on which other packages are installed;
-batches of 4 on a CPU, in one process per core with one thread each.
+The rule that this is to justify: torch on every device, so that features do not depend on which other packages are
+installed; batches of 4 on a CPU, in one process per core with one thread each.
 """
 
 import argparse

@@ -25,7 +25,7 @@ from .store import FeatureStore, cannot_keep, content_digest
 
 CHUNK = 32  # pictures that one worker encodes at a time
 # A processor's cache holds the activations of few pictures: on one core EfficientNet-Lite0 is three times as fast with
-# batches of 4 as with batches of 20 (`python -m bench.encode`).
+# batches of 4 as with batches of 20; `python -m bench.encode` compares them again.
 BATCH = 4
 SMALL = 128  # rows of numbers at a time, which are no pictures
 
@@ -107,7 +107,8 @@ def fill_store(
     for picture, digest in zip(pictures, digests, strict=True):
         if digest is not None and digest not in known:
             missing.setdefault(digest, picture)
-    chunks = [list(missing.items())[first : first + CHUNK] for first in range(0, len(missing), CHUNK)]
+    items = list(missing.items())
+    chunks = [items[first : first + CHUNK] for first in range(0, len(items), CHUNK)]
     encoded = encode_chunks(encoder, [[picture for _, picture in chunk] for chunk in chunks], jobs)
     shown = with_progress(encoded, len(chunks), title_of(encoder, len(missing)))
     try:
