@@ -24,6 +24,7 @@ from torch import Tensor
 
 from .errors import UserError
 from .files import new_folder
+from .interrupts import deaf_to_ctrl_c
 from .terminal import with_progress
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
@@ -171,7 +172,8 @@ def decoded(folder: Path, files: Sequence[str], size: int) -> Iterator[np.ndarra
     ):
         warnings.filterwarnings("ignore", module="PIL")  # harmless oddities; here, since filters belong to all threads
         for first in range(0, len(files), CHUNK):
-            pending.append(pool.submit(decode_some, str(folder), files[first : first + CHUNK], size))
+            with deaf_to_ctrl_c():  # this starts the processes
+                pending.append(pool.submit(decode_some, str(folder), files[first : first + CHUNK], size))
             if len(pending) > 2 * workers:  # so that few wait, should the reader be slow
                 yield from pending.popleft().result()
         while pending:

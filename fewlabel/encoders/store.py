@@ -18,7 +18,7 @@ from ..decode import cache_folder
 from ..errors import UserError
 from .encoder import Encoder
 
-FORMAT = 1  # raise it when features are made in another way, so that old ones are not used
+FORMAT = 2  # raise it when features are made in another way, so that old ones are not used
 DIGEST = 32  # bytes of a SHA-256
 
 

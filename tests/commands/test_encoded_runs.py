@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 import signal
 from pathlib import Path
@@ -156,7 +157,7 @@ def test_encoding_stopped_by_ctrl_c_continues(place: Path) -> None:
         return any(file.stat().st_size for file in (place / "cache").glob("features/*/digests"))
 
     wait_for(begun, process)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the processes that help hear it too
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "pictures are kept: run the same command to continue." in errors

@@ -114,3 +114,23 @@ def test_nan() -> None:
 
     with pytest.raises(UserError, match="gives NaN or infinity"):
         Encoder("odd", Broken(), 8, (0.0,) * 3, (1.0,) * 3, 3, "digest")(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("name", ["lite0", "lite2"])
+def test_folded_norms_give_the_same_features(name: str) -> None:
+    """By which pictures are encoded; the network itself keeps its norms, for tuning and export."""
+    width, depth, _ = VARIANTS[name]
+    torch.manual_seed(0)
+    network = EfficientNetLite(width, depth)
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.normal_(module.running_mean)  # type: ignore[arg-type]
+            torch.nn.init.uniform_(module.running_var, 0.5, 2)  # type: ignore[arg-type]
+            torch.nn.init.normal_(module.weight)
+            torch.nn.init.normal_(module.bias)
+    network = network.double().eval()
+    images = torch.randn(2, 3, 64, 64, dtype=torch.float64)
+    folded = network.folded()
+    assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in folded.modules())
+    assert any(isinstance(module, torch.nn.BatchNorm2d) for module in network.modules())
+    torch.testing.assert_close(folded(images), network(images), rtol=1e-10, atol=1e-10)
