@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .data import NAMED, UNLABELLED, Examples, is_folder, load
+from .data.labels import LabelFiles, as_paths
 from .encoders import NONE, PHOTOS
 from .errors import UserError
 from .files import write_csv
@@ -157,7 +158,7 @@ def suggest_examples(
     data: str,
     n: int,
     *,
-    labels: str | None = None,
+    labels: LabelFiles = None,
     encoder: str | None = None,
     run: str | None = None,
     root: str | None = None,
@@ -166,7 +167,8 @@ def suggest_examples(
     """Examples of a folder, an .npz file or a named set, and which of them to label first; with a run, next."""
     if run is not None:
         return suggest_next(data, n, RunDirectory(run), labels, root, seed)
-    recipe = check_recipe(Recipe(data=data, labels=labels, encoder=encoder, root=root))
+    files = None if labels is None else [str(path) for path in as_paths(labels)]
+    recipe = check_recipe(Recipe(data=data, labels=files, encoder=encoder, root=root))
     chosen = choose_encoder(recipe, None, None, Terminal(quiet=True))
     examples = load_data(recipe, chosen).train
     rows = examples.kind.comparable_rows(examples.inputs)
@@ -179,7 +181,7 @@ def suggest_examples(
 
 
 def suggest_next(
-    data: str, n: int, run: RunDirectory, labels: str | None, root: str | None, seed: int
+    data: str, n: int, run: RunDirectory, labels: LabelFiles, root: str | None, seed: int
 ) -> tuple[Examples, Suggestions]:
     """What to label after a run: uncertain and diverse examples."""
     model, size = load_model(run.path), None

@@ -58,7 +58,8 @@ def evaluate(
     *,
     root: Annotated[str | None, Parameter(help="folder with the official files of a named data set")] = None,
     labels: Annotated[
-        str | None, Parameter(help="CSV file with the header file,label that labels pictures of the folder")
+        list[str] | None,
+        Parameter(help="CSV or .xlsx file with the columns file and label; of several, the later wins"),
     ] = None,
     device: Device = None,
     calibrate: Annotated[

@@ -17,7 +17,9 @@ def suggest(
     output: Annotated[
         str, Parameter(alias="-o", help="CSV file to write: file,label with empty labels, the most useful first")
     ] = "to-label.csv",
-    labels: Annotated[str | None, Parameter(help="label file: what its pictures cover is not suggested again")] = None,
+    labels: Annotated[
+        list[str] | None, Parameter(help="label files: what their pictures cover is not suggested again")
+    ] = None,
     encoder: Annotated[str | None, Parameter(help="pre-trained encoder; default as for train")] = None,
     run: Annotated[str | None, Parameter(help="finished run: suggest what it is least certain of, and diverse")] = None,
     root: Annotated[str | None, Parameter(help="folder with the official files of a named data set")] = None,

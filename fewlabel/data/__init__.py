@@ -14,6 +14,7 @@ from .features import FeatureKind
 from .folder import read_folder
 from .images import ImageKind, Images
 from .kind import Kind
+from .labels import LabelFiles
 from .named import NAMED
 from .npz import read_npz
 from .split import few_label_split
@@ -52,7 +53,8 @@ def load(
     data: str | Path,
     root: str | Path | None = None,
     *,
-    labels: str | Path | None = None,
+    labels: LabelFiles = None,
+    subfolders: bool = False,
     test: str | Path | None = None,
     size: int | None = None,
     download: bool = False,
@@ -72,12 +74,16 @@ def load(
         if is_folder(name):
             if size is not None:
                 raise UserError("--size cannot be used with an encoder, which has a size of its own.")
-            return read_folder(path, labels=labels, test=test, encoder=find_encoder(encoder), views=encoder_views)
-        found = load(data, root, labels=labels, test=test, size=size, download=download)
+            found_encoder = find_encoder(encoder)
+            return read_folder(
+                path, labels=labels, subfolders=subfolders, test=test, encoder=found_encoder, views=encoder_views
+            )
+        found = load(data, root, labels=labels, subfolders=subfolders, test=test, size=size, download=download)
         return encoded(found, find_encoder(encoder), encoder_views)
     if name in NAMED or path.suffix == ".npz":
-        for given, flag in ((labels, "--labels"), (test, "--test"), (size, "--size")):
-            if given is not None:
+        flags = {"--labels": labels, "--subfolders": subfolders or None, "--test": test, "--size": size}
+        for flag, value in flags.items():
+            if value is not None:
                 raise UserError(f"{flag} is for folders of pictures; {name} has its own.")
     if name in NAMED:
         if download:
@@ -88,7 +94,7 @@ def load(
     if path.suffix == ".npz" and path.is_file():
         return read_npz(path)
     if is_folder(name):
-        return read_folder(path, labels=labels, test=test, size=size)
+        return read_folder(path, labels=labels, subfolders=subfolders, test=test, size=size)
     if path.exists():
         raise UserError(f"{path} is neither a folder of pictures nor an .npz file.")
     if path.suffix or len(path.parts) > 1 or name.endswith("/"):
@@ -115,7 +121,7 @@ def load_test(
     data: str | Path,
     root: str | Path | None = None,
     *,
-    labels: str | Path | None = None,
+    labels: LabelFiles = None,
     classes: Sequence[str],
     kind: Kind,
 ) -> Examples:

@@ -98,6 +98,8 @@ class Dataset:
     train: Examples
     test: Examples | None
     flip: bool  # is the mirror image of a picture still the same thing? never for digits
+    notes: tuple[str, ...] = ()  # what was understood as it was read, in words
+    no_class: tuple[str, ...] = ()  # names of examples that somebody has said are of no class; they are left out
 
 
 def numbered(part: str, count: int) -> list[str]:

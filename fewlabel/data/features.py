@@ -24,6 +24,7 @@ from ..errors import UserError
 from .arrays import as_array, as_pictures, as_pixels, brightest
 from .examples import UNLABELLED, Examples
 from .images import png
+from .labels import LabelFiles
 from .vectors import VectorKind
 
 SHOWN = 96  # side of the pictures that people are shown
@@ -79,7 +80,7 @@ class FeatureKind(VectorKind):
             part = slice(first, first + chunk)
             yield replace(whole, inputs=whole.inputs[part], labels=whole.labels[part], names=whole.names[part])
 
-    def load_test(self, folder: Path, classes: Sequence[str], labels: str | Path | None) -> Examples:
+    def load_test(self, folder: Path, classes: Sequence[str], labels: LabelFiles) -> Examples:
         from .folder import read_labelled
 
         return read_labelled(folder, classes, 0, labels, self.find())

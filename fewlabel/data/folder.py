@@ -1,10 +1,10 @@
-"""Folders of ordinary pictures: class subfolders and loose files, with labels from a CSV file."""
+"""Folders of ordinary pictures: class subfolders and loose files, with labels from label files."""
 
-import csv
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,28 +16,29 @@ from ..terminal import with_progress
 from .examples import UNLABELLED, Dataset, Examples
 from .features import encode_files
 from .images import Images
+from .labels import NO_CLASS, LabelFiles, as_paths, read_labels, refuse_alike
 
-NO_CLASS = ("unlabelled", "unlabeled")  # subfolders of these names hold pictures of no known class
+UNKNOWN_CLASS = ("unlabelled", "unlabeled")  # subfolders of these names hold pictures of no known class
+SUBFOLDER = "a subfolder"
+NAMES = 20  # that a message lists
 WRITTEN = ("recipe.json", "drift.csv")  # in a folder that `fewlabel train` or `fewlabel drift` has made
 
 
 def read_folder(
     folder: Path,
     *,
-    labels: str | Path | None = None,
+    labels: LabelFiles = None,
+    subfolders: bool = False,
     test: str | Path | None = None,
     size: int | None = None,
     encoder: Encoder | None = None,
     views: int = 0,
 ) -> Dataset:
-    """Pictures in class subfolders are labelled, loose ones are not; what the CSV file says goes first."""
+    """The class of a picture is what label files say; without any, or with `subfolders`, else that of its subfolder."""
     if test is not None and Path(test).resolve().is_relative_to(folder.resolve()):
         raise UserError(f"the test pictures in {test} are among those to be trained on: move them out of {folder}.")
-    files, classes_of = scan(folder)
-    subfolders = class_folders(folder)
-    if labels is not None:
-        classes_of.update(read_labels(Path(labels), folder, files))
-    classes = tuple(sorted({*subfolders, *(name for name in classes_of.values() if name)}))
+    known = understand(folder, labels, subfolders)
+    files, classes_of, classes = known.files, known.classes_of, known.classes
     if size is not None and size < 8:
         raise UserError(f"--size must be at least 8 pixels, not {size}.")
     size = size or default_size([folder / name for name in files])
@@ -45,21 +46,68 @@ def read_folder(
     held_out = None
     if test is not None:
         held_out = read_labelled(Path(test), classes, size, encoder=encoder)
-    return Dataset(folder.resolve().name, train, held_out, flip=True)
+    return Dataset(folder.resolve().name, train, held_out, True, tuple(known.notes), known.no_class)
+
+
+class Known(NamedTuple):
+    """What a folder and label files say, before a picture is opened."""
+
+    files: list[str]  # without those of no class
+    classes_of: dict[str, str]  # of those that have a label; an empty one says that nothing is known
+    classes: tuple[str, ...]
+    no_class: tuple[str, ...]  # pictures labelled (none)
+    notes: list[str]  # what was understood, in words
+
+
+def understand(folder: Path, labels: LabelFiles, subfolders: bool = False) -> Known:
+    """Which pictures there are, which classes, and what made each a class."""
+    files, in_subfolders = scan(folder)
+    folders, notes = class_folders(folder), list[str]()
+    if labels is None or subfolders:
+        classes_of = in_subfolders
+        source = dict.fromkeys(folders, SUBFOLDER)
+        if folders:
+            notes.append(f"Subfolders are classes: {listed(sorted(folders))}.")
+    else:
+        classes_of, source = {}, {}
+        if folders:
+            notes.append(
+                f"Subfolders are not taken for classes, since a label file is given: {listed(sorted(folders))}. "
+                "To change that: --subfolders."
+            )
+    if labels is not None:
+        said = read_labels(as_paths(labels), folder, files)
+        classes_of = classes_of | said.classes
+        for name, label in said.classes.items():
+            source.setdefault(label, said.sources[name])
+        notes += said.notes
+    no_class = tuple(name for name in files if classes_of.get(name) == NO_CLASS)
+    if no_class:
+        notes.append(f"{len(no_class)} pictures are labelled {NO_CLASS}, of no class: they are left out of training.")
+    classes = {name for name in source if name not in ("", NO_CLASS)}
+    refuse_alike(classes, source)
+    left_out = set(no_class)
+    files = [name for name in files if name not in left_out]
+    if not files:
+        raise UserError(f"all pictures in {folder} are labelled {NO_CLASS}: none is left to train on.")
+    return Known(files, classes_of, tuple(sorted(classes)), no_class, notes)
+
+
+def listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+    return ", ".join(names[:NAMES]) + more
 
 
 def read_labelled(
     folder: Path,
     classes: Sequence[str],
     size: int,
-    labels: str | Path | None = None,
+    labels: LabelFiles = None,
     encoder: Encoder | None = None,
 ) -> Examples:
     """Pictures to evaluate a model on, all of its classes, at its size or encoded."""
-    files, classes_of = scan(folder)
-    if labels is not None:
-        classes_of.update(read_labels(Path(labels), folder, files))
-    if strange := sorted({name for name in classes_of.values() if name} - set(classes)):
+    files, classes_of, *_ = understand(folder, labels)
+    if strange := sorted({name for name in classes_of.values() if name not in ("", NO_CLASS)} - set(classes)):
         raise UserError(f"{folder} has the class '{strange[0]}', which the training images have not.")
     if not any(classes_of.values()):
         raise UserError(f"{folder} holds no labelled picture: put the pictures into one subfolder per class.")
@@ -116,7 +164,7 @@ def class_folders(folder: Path) -> list[str]:
     return [
         sub.name
         for sub in folder.iterdir()
-        if sub.is_dir() and not sub.name.startswith(".") and sub.name.lower() not in NO_CLASS
+        if sub.is_dir() and not sub.name.startswith(".") and sub.name.lower() not in UNKNOWN_CLASS
         if not written(sub) and not any(sub.glob("*/recipe.json"))
     ]
 
@@ -124,33 +172,6 @@ def class_folders(folder: Path) -> list[str]:
 def written(folder: Path) -> bool:
     """Is it fewlabel's own, and no part of anybody's pictures?"""
     return any((folder / name).exists() for name in WRITTEN)
-
-
-def read_labels(path: Path, folder: Path, files: Sequence[str]) -> dict[str, str]:
-    """file -> label from a CSV file with that header; an empty label says that nothing is known."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, restval="", skipinitialspace=True)
-            reader.fieldnames = header = [name.strip() for name in reader.fieldnames or ()]
-            rows = list(reader)
-    except OSError as error:
-        raise UserError(f"cannot read the label file {path} ({error.strerror}).") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"the label file {path} is not a CSV file in UTF-8.") from error
-    if not rows or "file" not in header or "label" not in header:
-        raise UserError(f"the label file {path} needs the header file,label and at least one line below it.")
-    known, labels = set(files), dict[str, str]()
-    missing = []
-    for row in rows:
-        name, label = PurePosixPath(row["file"].strip().replace("\\", "/")).as_posix(), row["label"].strip()
-        if name not in known:
-            missing.append(row["file"])
-        elif labels.setdefault(name, label) != label:
-            raise UserError(f"the label file {path} gives {name} two labels, '{labels[name]}' and '{label}'.")
-    if missing:
-        more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
-        raise UserError(f"the label file {path} names {missing[0]}{more}: no such picture in {folder}.")
-    return labels
 
 
 def read_pictures(

@@ -18,6 +18,7 @@ from ..encoders import Encoder
 from .arrays import as_array, as_pictures, as_pixels, brightest
 from .examples import Examples, Original
 from .kind import Kind, Making
+from .labels import LabelFiles
 
 SMALL = 32  # side of grey images that can be compared pixel by pixel
 
@@ -87,7 +88,7 @@ class ImageKind(Kind):
 
         return read_unlabelled(path, self.size, chunk, title)
 
-    def load_test(self, folder: Path, classes: Sequence[str], labels: str | Path | None) -> Examples:
+    def load_test(self, folder: Path, classes: Sequence[str], labels: LabelFiles) -> Examples:
         """One subfolder per class, or loose pictures with a label file."""
         from .folder import read_labelled
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..encoders import NONE, Encoder
 from ..errors import UserError
 from ..randomness import Draws
+from .labels import LabelFiles
 
 if TYPE_CHECKING:
     from .examples import Examples
@@ -80,7 +81,7 @@ class Kind(ABC):
         """The unlabelled examples of a folder, `chunk` at a time; with a `title` a bar shows the progress."""
         raise UserError(f"{path} is given as pictures, but the model is for {self.describe()}.")
 
-    def load_test(self, folder: Path, classes: Sequence[str], labels: str | Path | None) -> "Examples":
+    def load_test(self, folder: Path, classes: Sequence[str], labels: LabelFiles) -> "Examples":
         """A folder of labelled examples to evaluate a model on."""
         raise UserError(f"{folder} is a folder, but the model is for {self.describe()}.")
 

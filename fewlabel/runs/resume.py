@@ -37,6 +37,7 @@ def load_data(recipe: Recipe, encoder: str) -> Dataset:
             recipe.data,
             recipe.root,
             labels=recipe.labels,
+            subfolders=recipe.subfolders,
             test=recipe.test,
             size=size,
             download=recipe.download,

@@ -8,6 +8,7 @@ import torch
 
 from ..data import Dataset, encoded
 from ..data.fingerprint import data_digest
+from ..data.folder import listed
 from ..encoders import NONE, find_encoder
 from ..methods import in_words
 from ..model import Model, load_model
@@ -99,6 +100,11 @@ def introduce(terminal: Terminal, plan: Plan, dataset: Dataset, directory: RunDi
         f"{dataset.name}: {len(train)} training {train.kind.describe()}, {len(plan.labelled)} labelled, "
         f"{len(train.classes)} classes{f'; {views}' if train.kind.image_views else ''}."
     )
+    for note in dataset.notes:
+        terminal.say(note)
+    counts = train.labels[plan.labelled].bincount(minlength=len(train.classes)).tolist()
+    named = [f"{name} {count}" for name, count in zip(train.classes, counts, strict=True)]
+    terminal.say(f"Labels: {listed(named)}.")
     if train.skipped:
         terminal.say(f"{len(train.skipped)} {noun} could not be read and are left out; the report lists them.")
     if test is None:

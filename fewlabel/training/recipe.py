@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from ..augment import CHANGES
 from ..data import NAMED
+from ..data.labels import as_paths
 from ..encoders import NONE, full_name
 from ..errors import UserError, unknown
 from ..methods import chosen_settings
@@ -30,8 +31,10 @@ class Recipe:
         ),
     ] = "digits"
     labels: Annotated[
-        str | None, Setting("CSV file with the header file,label that labels pictures of the folder", group=DATA)
+        list[str] | str | None,
+        Setting("CSV or .xlsx file with the columns file and label; of several, the later wins", group=DATA),
     ] = None
+    subfolders: Annotated[bool, Setting("with --labels: subfolders are classes too", group=DATA)] = False
     labels_per_class: Annotated[
         int | None, Setting("keep this many labels per class and hide the others", least=1, group=DATA)
     ] = None
@@ -183,12 +186,15 @@ def check_recipe(recipe: Recipe) -> Recipe:
     chosen = chosen_settings(recipe.method, recipe.settings)
     settings = {f"{part}.{name}": value for part, values in chosen.items() for name, value in values.items()}
     root = recipe.root or ("." if recipe.download else None)
-    paths = {"root": root} | {name: getattr(recipe, name) for name in ("data", "labels", "test")}
+    paths = {"root": root} | {name: getattr(recipe, name) for name in ("data", "test")}
     full: dict[str, Any] = {
         name: str(Path(path).resolve())
         for name, path in paths.items()
         if path and path not in NAMED and Path(path).exists()
     }
+    if recipe.labels is not None:
+        files = [str(path.resolve() if path.exists() else path) for path in as_paths(recipe.labels)]
+        full["labels"] = files[0] if len(files) == 1 else files
     if recipe.encoder is not None:
         full["encoder"] = full_name(recipe.encoder)
     return replace(recipe, settings=settings, **full)

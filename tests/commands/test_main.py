@@ -214,7 +214,7 @@ FOLDERS = {
     "unreadable": ("none of the 2 pictures", None),
     "one class": ("all labels of folder are 'cherry'", "file,label\n00-0.jpg,cherry\n"),
     "missing file": ("names nothing.jpg", "file,label\nnothing.jpg,cherry\n"),
-    "no header": ("needs the header file,label", "00-0.jpg,cherry\n"),
+    "no header": ("it needs a header", "99.jpg,cherry\n"),
     "no labels": ("no labelled image", None),
     "class folder without labels": ("class 'kiwi' of folder has no labelled image", "file,label\n00-0.jpg,cherry\n"),
 }
@@ -238,6 +238,8 @@ def test_bad_folders(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     if content:
         labels.write_text(content)
         words += ["--labels", str(labels)]
+    if case == "class folder without labels":
+        words.append("--subfolders")
     assert message in bad(words, capsys)
     assert not (tmp_path / "run").exists()
 

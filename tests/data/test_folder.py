@@ -68,82 +68,6 @@ def test_class_subfolders_and_loose_files(photos: Path) -> None:
     assert data.train.skipped == {}
 
 
-def test_labels_file_goes_first(photos: Path, tmp_path: Path) -> None:
-    lines = ("file,label", "a.png,cat", "dog/1.png,wolf", "cat/old/3.png,")
-    data = load(photos, labels=write(tmp_path / "labels.csv", *lines))
-    assert data.train.classes == ("cat", "dog", "wolf")
-    assert labels_of(data.train) == {
-        "a.png": "cat",
-        "cat/old/3.png": "",
-        "dog/1.png": "wolf",
-        "dog/2.PNG": "dog",
-        "z.bmp": "",
-    }
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ("file,label", "a.png,cat", "dog/1.png,cat"),
-        ("file,label", "a.png,cat", r"dog\1.png,cat"),
-        ("file,label", "./a.png,cat", "./dog//1.png,cat"),
-        ("file,label", "a.png, cat", " dog/1.png ,cat "),
-        ("label,file", "cat,a.png", "cat,dog/1.png"),
-        ("file,note,label", 'a.png,"x, y",cat', '"dog/1.png",,"cat"'),
-        ("file,label", "a.png,cat,extra", "", "dog/1.png,cat", "a.png,cat", "z.bmp"),
-        ("file, label", "a.png,cat", "dog/1.png,cat"),
-        ("file ,label ", "a.png,cat", "dog/1.png,cat"),
-    ],
-    ids=["plain", "backslash", "dots", "spaces", "other order", "more columns", "ragged", "header", "header's end"],
-)
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-def test_ways_to_write_the_labels_file(photos: Path, tmp_path: Path, lines: tuple[str, ...], encoding: str) -> None:
-    data = load(photos, labels=write(tmp_path / "labels.csv", *lines, encoding=encoding))
-    assert data.train.classes == ("cat", "dog")
-    assert data.train.labels.tolist() == [0, 0, 0, 1, -1]
-
-
-def test_labels_file_with_line_ends_of_windows_and_names_beyond_ascii(tmp_path: Path) -> None:
-    folder = tmp_path / "photos"
-    save(folder / "größe ☃.png", RED)
-    (tmp_path / "labels.csv").write_bytes("file,label\r\ngröße ☃.png,Müll\r\n".encode())
-    data = load(folder, labels=tmp_path / "labels.csv")
-    assert labels_of(data.train) == {"größe ☃.png": "Müll"}
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (("a.png,cat", "z.bmp,dog"), "needs the header file,label"),
-        (("name,class", "a.png,cat"), "needs the header file,label"),
-        (("file;label", "a.png;cat"), "needs the header file,label"),
-        (("file,label",), "at least one line below it"),
-        (("",), "needs the header file,label"),
-        (("file,label", "a.png,cat", "b.png,cat"), r"names b\.png: no such picture in"),
-        (("file,label", "x.png,cat", "b.png,cat", "c.png,dog"), r"names x\.png and 2 others: no such picture in"),
-        (("file,label", "dog/a.png,cat"), r"names dog/a\.png: no such picture in"),
-        (("file,label", "../photos/a.png,cat"), r"names \.\./photos/a\.png: no such picture in"),
-        (("file,label", "a.png,cat", r".\a.png,dog"), r"gives a\.png two labels, 'cat' and 'dog'"),
-    ],
-)
-def test_wrong_labels_file(photos: Path, tmp_path: Path, lines: tuple[str, ...], message: str) -> None:
-    path = write(tmp_path / "labels.csv", *lines)
-    with pytest.raises(UserError, match=message) as caught:
-        load(photos, labels=path)
-    assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", ["missing", "folder", "utf-16"])
-def test_labels_file_that_cannot_be_read(photos: Path, tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "labels.csv"
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "utf-16":
-        write(path, "file,label", "a.png,cat", encoding="utf-16")
-    with pytest.raises(UserError, match=r"label file .*labels\.csv"):
-        load(photos, labels=path)
-
-
 @pytest.mark.parametrize("name", ["unlabelled", "unlabeled", "Unlabelled"])
 def test_unlabelled_subfolder_is_no_class(photos: Path, name: str) -> None:
     save(photos / name / "x.png", BLUE)
@@ -337,9 +261,10 @@ def test_name_that_is_no_utf8(tmp_path: Path) -> None:
 
 def test_judging_a_folder(photos: Path, tmp_path: Path) -> None:
     model: dict[str, Any] = {"classes": ("dog", "cat", "wolf"), "kind": ImageKind(3, 24)}
-    test = load_test(photos, None, labels=write(tmp_path / "l.csv", "file,label", "z.bmp,wolf"), **model)
+    test = load_test(photos, None, labels=write(tmp_path / "l.csv", "file,label", "z.bmp,wolf", "a.png,cat"), **model)
     assert test.classes == ("dog", "cat", "wolf")
-    assert test.labels.tolist() == [-1, 1, 0, 0, 2]
+    assert test.labels.tolist() == [1, -1, -1, -1, 2]  # a label file makes subfolders plain folders
+    assert load_test(photos, None, labels=None, **model).labels.tolist() == [-1, 1, 0, 0, -1]
     assert test.kind == ImageKind(3, 24)
 
 

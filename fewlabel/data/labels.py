@@ -1,0 +1,193 @@
+"""Label files as people make them: which picture is of which class."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from ..errors import UserError
+from .tables import Row, read_table
+
+NO_CLASS = "(none)"  # the label of pictures that are of no class
+FILE_COLUMNS = ("file", "filename", "image", "path", "filepath", "imagepath", "picture", "name")
+LABEL_COLUMNS = ("label", "class", "category", "target", "classname", "labels")
+LabelFiles = str | Path | Sequence[str | Path] | None  # none, one or several
+GUESS, CONFIRMED = "guess", "confirmed"  # of files that fewlabel has written, for a person to correct
+YES = ("yes", "y", "true", "1", "x", "ok", "✓", "ja", "oui", "si", "sí", "wahr", "vrai")
+NO = ("", "no", "n", "false", "0", "nein", "non", "falsch", "faux")
+
+
+class Columns(NamedTuple):
+    """Which cell of a row is what; None where there is no such column."""
+
+    file: int
+    label: int
+    guess: int | None = None
+    confirmed: int | None = None
+
+
+class Labels(NamedTuple):
+    """What label files say."""
+
+    classes: dict[str, str]  # of each picture; "" where its label is empty
+    sources: dict[str, str]  # the name of the file that gave each picture its label
+    notes: list[str]  # what is worth telling
+
+
+def as_paths(labels: LabelFiles) -> list[Path]:
+    if labels is None:
+        return []
+    return [Path(labels)] if isinstance(labels, str | Path) else [Path(path) for path in labels]
+
+
+def read_labels(paths: Sequence[Path], folder: Path, files: Sequence[str]) -> Labels:
+    """The labels of pictures of a folder. Of several files the later wins, where it has a label."""
+    names, found = Names(folder, files), Labels({}, {}, [])
+    for path in paths:
+        for name, label in read_label_file(path, names, found.notes).items():
+            if label or name not in found.classes:
+                found.classes[name] = label
+                found.sources[name] = path.name
+    return found
+
+
+def read_label_file(path: Path, names: "Names", notes: list[str]) -> dict[str, str]:
+    rows = read_table(path, "label file")
+    columns, rows = understood(path, rows, names)
+    labels, told, missing = dict[str, str](), dict[str, int](), list[str]()
+    names.otherwise.clear()
+    counted = 0
+    for row in rows:
+        written, label = cell(row, columns.file), as_label(cell(row, columns.label))
+        name = names.find(path, row, written)
+        if name is None:
+            missing.append(written)
+            continue
+        if columns.guess is not None and not by_a_person(path, row, columns):
+            label = ""
+        counted += bool(label)
+        before = labels.get(name)
+        if before and label and before != label:
+            raise UserError(
+                f"the label file {path} gives {name} two labels: '{before}' in row {told[name]} and '{label}' in row "
+                f"{row.number}."
+            )
+        if label or before is None:
+            labels[name], told[name] = label, row.number
+    if missing:
+        more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
+        raise UserError(f"the label file {path} names {missing[0]}{more}: no such picture in {names.folder}.")
+    if columns.guess is not None:
+        notes.append(f"{path.name}: {counted} of {len(rows)} rows were changed or confirmed by a person and count.")
+    if names.otherwise:
+        ways = ", ".join(f"{count} {way}" for way, count in names.otherwise.items())
+        notes.append(f"{path.name}: names that are written otherwise than those of the pictures were matched: {ways}.")
+    return labels
+
+
+def understood(path: Path, rows: list[Row], names: "Names") -> tuple[Columns, list[Row]]:
+    """Which columns are which, and the rows below the header. There may be none if a row begins with a picture."""
+    if not rows:
+        raise UserError(f"the label file {path} is empty.")
+    header = ["".join(c for c in cell.casefold() if c.isalnum()) for cell in rows[0].cells]
+    file, label = (column(path, header, wanted) for wanted in (FILE_COLUMNS, LABEL_COLUMNS))
+    if file is not None and label is not None:
+        if len(rows) == 1:
+            raise UserError(f"the label file {path} has a header and no line below it.")
+        return Columns(file, label, *(column(path, header, (name,)) for name in (GUESS, CONFIRMED))), rows[1:]
+    pictures = [i for i, cell in enumerate(rows[0].cells) if names.find(path, rows[0], cell) is not None]
+    if pictures and len(rows[0].cells) == 2:
+        return Columns(pictures[0], 1 - pictures[0]), rows
+    raise UserError(
+        f"the label file {path} begins with '{', '.join(rows[0].cells)}': it needs a header with a column for the "
+        "picture (such as file) and one for the class (such as label)."
+    )
+
+
+def column(path: Path, header: list[str], wanted: Sequence[str]) -> int | None:
+    for name in wanted:
+        places = [i for i, cell in enumerate(header) if cell == name]
+        if len(places) > 1:
+            raise UserError(f"the label file {path} has {len(places)} columns called {name}: keep one.")
+        if places:
+            return places[0]
+    return None
+
+
+def cell(row: Row, place: int) -> str:
+    return row.cells[place] if place < len(row.cells) else ""
+
+
+def as_label(written: str) -> str:
+    return NO_CLASS if written.casefold() == NO_CLASS else written
+
+
+def by_a_person(path: Path, row: Row, columns: Columns) -> bool:
+    """Has somebody changed the label that was guessed, or confirmed it?"""
+    assert columns.guess is not None
+    if as_label(cell(row, columns.label)) != cell(row, columns.guess):
+        return True
+    answer = "" if columns.confirmed is None else cell(row, columns.confirmed).casefold()
+    if answer not in YES + NO:
+        raise UserError(f"the label file {path} says '{answer}' under confirmed in row {row.number}: write yes or no.")
+    return answer in YES
+
+
+class Names:
+    """The pictures of a folder, found by names that may be written otherwise."""
+
+    def __init__(self, folder: Path, files: Sequence[str]) -> None:
+        self.folder, self._files = folder, set(files)
+        self._top = folder.resolve().name
+        self.otherwise: Counter[str] = Counter()  # how often each other way of writing was met
+        self._forms: dict[str, list[str]] = {}
+        self._cases: dict[str, list[str]] = {}
+        for name in files:
+            self._forms.setdefault(unicodedata.normalize("NFC", name), []).append(name)
+            self._cases.setdefault(same_form(name), []).append(name)
+
+    def find(self, path: Path, row: Row, written: str) -> str | None:
+        """The picture that is meant; counts what was not written literally."""
+        if written in self._files:
+            return written
+        for tail, way in self._tails(written):
+            for table, key, how in (
+                (self._forms, unicodedata.normalize("NFC", tail), "in another Unicode form"),
+                (self._cases, same_form(tail), "in another case"),
+            ):
+                found = [tail] if tail in self._files else table.get(key, [])
+                if len(found) > 1:
+                    raise UserError(
+                        f"the label file {path} names {written} in row {row.number}: that may be {found[0]} or "
+                        f"{found[1]}."
+                    )
+                if found:
+                    self.otherwise[way or how] += 1
+                    return found[0]
+        return None
+
+    def _tails(self, written: str) -> Iterable[tuple[str, str]]:
+        """The path itself, with plain slashes, and what follows the folder's own name in it."""
+        parts = PurePosixPath(written.replace("\\", "/")).parts
+        yield "/".join(parts), "with other slashes" if "\\" in written or "./" in written else ""
+        for place, part in enumerate(parts):
+            if same_form(part) == same_form(self._top) and place + 1 < len(parts):
+                yield "/".join(parts[place + 1 :]), "with the folder in front"
+
+
+def same_form(name: str) -> str:
+    """The same for names that differ in case, spaces around words or Unicode form only."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def refuse_alike(classes: Iterable[str], source: dict[str, str]) -> None:
+    """Classes whose names differ only in case, spaces or Unicode form are one class by mistake."""
+    seen = dict[str, str]()
+    for name in sorted(classes):
+        other = seen.setdefault(same_form(name), name)
+        if other != name:
+            raise UserError(
+                f"the classes '{other}' ({source[other]}) and '{name}' ({source[name]}) differ only in case, spaces or "
+                "Unicode form: give them one name."
+            )

@@ -1,0 +1,111 @@
+"""Tables as people and spreadsheets write them: rows of cells, whatever the separator and the encoding."""
+
+import codecs
+import csv
+import io
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import UserError
+
+SEPARATORS = (",", ";", "\t")
+LOOKED_AT = 50  # lines by which the separator is found
+# A spreadsheet takes a cell that begins like this for a formula. We write an apostrophe before it, and take it off.
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
+NEUTRALISED = re.compile(r"'+[=+\-@\t\r]")
+
+
+class Row(NamedTuple):
+    number: int  # as a spreadsheet counts
+    cells: list[str]
+
+
+def read_table(path: Path, what: str) -> list[Row]:
+    """The rows of a CSV file (or of the first sheet of an .xlsx file) that are not empty; `what` it is, for errors."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read the {what} {path} ({error.strerror}).") from error
+    sheet = path.suffix.lower() == ".xlsx"
+    rows = read_sheet(path, content) if sheet else read_text(path, as_text(path, content, what), what)
+    numbered = [Row(number, [as_meant(cell) for cell in cells]) for number, cells in enumerate(rows, 1)]
+    return [row for row in numbered if any(row.cells)]
+
+
+def as_text(path: Path, content: bytes, what: str) -> str:
+    """UTF-8 and UTF-16 with and without a mark at the beginning, else Windows' code page 1252."""
+    zeros = content[:1000:2].count(0), content[1:1000:2].count(0)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encodings = ["utf-16"]
+    elif max(zeros) > len(content[:1000]) // 4:  # of two bytes for one letter, one is zero
+        encodings = ["utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"]
+    else:
+        encodings = ["utf-8-sig", "cp1252"]
+    for encoding in encodings:
+        try:
+            text = content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if "\0" not in text:
+            return text
+    raise UserError(f"the {what} {path} is not a table in text: save it as CSV.")
+
+
+def read_text(path: Path, text: str, what: str) -> list[list[str]]:
+    first, _, rest = text.partition("\n")
+    if told := re.fullmatch(r"sep=(.)\s*", first.strip('"\r'), re.IGNORECASE):
+        separator, text = told[1], rest
+    else:
+        separator = separator_of(text)
+    try:
+        return list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True))
+    except csv.Error as error:
+        raise UserError(f"the {what} {path} is not a CSV file ({error}).") from error
+
+
+def separator_of(text: str) -> str:
+    """The one that divides most lines into the same number of cells, at least two."""
+
+    def score(separator: str) -> tuple[int, int]:
+        lines = [line for line in text.splitlines()[:LOOKED_AT] if line.strip()]
+        widths = [len(cells) for cells in csv.reader(lines, delimiter=separator, skipinitialspace=True) if cells]
+        usual = max(widths, key=widths.count, default=1)
+        return (widths.count(usual) if usual > 1 else 0), usual
+
+    try:
+        return max(SEPARATORS, key=score)
+    except csv.Error:
+        return SEPARATORS[0]
+
+
+def read_sheet(path: Path, content: bytes) -> list[list[str]]:
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise UserError(
+            f"to read {path} install openpyxl (pip install 'fewlabel[excel]'), or save it as CSV."
+        ) from error
+    try:
+        book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+        return [[in_words(value) for value in row] for row in book.worksheets[0].iter_rows(values_only=True)]
+    except Exception as error:  # a damaged file makes it raise whatever
+        raise UserError(f"{path} is not an .xlsx file that can be read ({error}).") from error
+
+
+def in_words(value: Any) -> str:
+    """A cell of a spreadsheet, in which 3 may be 3.0."""
+    if value is None:
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def as_meant(cell: str) -> str:
+    """Without spaces around it, and without the apostrophe before what looks like a formula."""
+    cell = cell.strip(" \u00a0\r\n")
+    return cell[1:] if NEUTRALISED.match(cell) else cell
+
+
+def neutralised(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula; `as_meant` undoes it."""
+    return f"'{cell}" if FORMULA.match(cell) else cell
