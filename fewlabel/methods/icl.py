@@ -29,7 +29,10 @@ class ICL(Term):
         "mixed weak": "mixed",
         "mixed strong": "mixed",
     }
-    defaults_for = {"vectors": {"weight": 0.1}, "features": {"weight": 0.1}}  # noqa: RUF012
+    defaults_for = {  # noqa: RUF012
+        "vectors": {"weight": 0.1, "share": 1.0},
+        "features": {"weight": 0.1, "share": 1.0},
+    }
 
     def __init__(
         self,
@@ -38,7 +41,9 @@ class ICL(Term):
         beta: Annotated[
             float, Setting("lambda is drawn from Beta(beta, beta); max(lambda, 1 - lambda) is used", above=0)
         ] = 0.75,
-        share: Annotated[float, Setting("share of the unlabelled batch that is mixed", above=0, most=1)] = 1.0,
+        share: Annotated[
+            float, Setting("share of the unlabelled batch that is mixed; the paper: 1", above=0, most=1)
+        ] = 0.125,
         reading: Annotated[
             Literal["paper", "authors"],
             Setting(

@@ -33,12 +33,18 @@ class Recent(nn.Module):
 
 
 class Alignment(nn.Module):
-    """Distribution alignment: predictions divided by their mean over the last batches, this one included."""
+    """Distribution alignment: predictions divided by their mean over the last batches, this one included.
 
-    def __init__(self, classes: int, batches: int) -> None:
+    With `earlier` this one does not count, and the batches before the first are uniform.
+    """
+
+    def __init__(self, classes: int, batches: int, earlier: bool = False) -> None:
         super().__init__()
-        self.means = Recent(batches, classes)
+        self.means, self.earlier = Recent(batches, classes), earlier
+        if earlier:
+            self.means.push(torch.full((batches, classes), 1 / classes))
 
     def forward(self, probabilities: Tensor, target: Tensor | None = None) -> Tensor:
+        before = self.means.mean()
         self.means.push(probabilities.mean(0, keepdim=True))
-        return align(probabilities, self.means.mean(), target)
+        return align(probabilities, before if self.earlier else self.means.mean(), target)

@@ -15,10 +15,15 @@ TURNS = 4  # by 0, 90, 180 and 270 degrees
 
 
 class ReMixMatch(Method):
-    """MixMatch with aligned pseudo-labels of the weak view as targets of strong views, and a rotation head."""
+    """MixMatch with aligned pseudo-labels of the weak view as targets of strong views, and a rotation head.
+
+    Batch norm: a pass each over the mixes, the strong views and the rotated ones, as in the authors' code, which also
+    interleaves the mixes.
+    """
 
     paper = "https://arxiv.org/abs/1911.09785"
     kinds = ("images",)  # which it rotates
+    apart = {"strong": "strong", "turned": "turned"}  # noqa: RUF012
     prior: Tensor
 
     def __init__(
@@ -36,7 +41,7 @@ class ReMixMatch(Method):
 
     def build(self, problem: Problem) -> None:
         self.turn_head = nn.Linear(problem.features, TURNS)
-        self.align = Alignment(problem.classes, batches=128)
+        self.align = Alignment(problem.classes, batches=128, earlier=True)
         self.register_buffer("prior", problem.labels.bincount(minlength=problem.classes) / len(problem.labels))
 
     def inputs(self, step: Step) -> dict[str, Tensor]:

@@ -18,6 +18,7 @@ EMBEDDING = 128
 class SimMatch(Method):
     """Weak and strong views must agree in their class and in their similarity to the labelled images.
 
+    In the first epoch similarity plays no part, as in the authors' code: the memory bank has to be filled first.
     Batch norm: one pass over labelled, weak and strong views, as in USB's version for CIFAR-10. The authors' code, for
     ImageNet, has labelled and strong views in one pass and gives weak ones to an averaged network.
     """
@@ -47,6 +48,7 @@ class SimMatch(Method):
         self.projector = nn.Sequential(
             nn.Linear(problem.features, problem.features), nn.ReLU(), nn.Linear(problem.features, EMBEDDING)
         )
+        self.epoch = problem.images / (problem.batch * problem.mu)  # in steps
         self.align = Alignment(problem.classes, batches=32)
         self.register_buffer("positions", problem.labelled.clone())
         self.register_buffer("labels", problem.labels.clone())
@@ -57,12 +59,13 @@ class SimMatch(Method):
 
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
         z = {name: F.normalize(self.projector(output.features), dim=1) for name, output in out.items()}
+        smoothing, similarity = (1.0, 0.0) if step.index < self.epoch else (self.smoothing, self.similarity)
         bank = self.bank.to(z["weak"], copy=True)  # before this step's labelled images change it
         with torch.no_grad():
             own = self.align(out["weak"].logits.softmax(1))
             resembles = self.resemblance(z["weak"], bank).softmax(1)
             by_class = torch.zeros_like(own).index_add_(1, self.labels, resembles)
-            target = self.smoothing * own + (1 - self.smoothing) * by_class
+            target = smoothing * own + (1 - smoothing) * by_class
             resembled = to_probabilities(resembles * own[:, self.labels])
             confidence, guess = target.max(1)
             kept = confidence >= self.threshold
@@ -71,7 +74,7 @@ class SimMatch(Method):
         return {
             "labelled": cross_entropy(out["labelled"].logits, step.labels),
             "unlabelled": self.weight * masked_cross_entropy(out["strong"].logits, target, kept),
-            "similarity": self.similarity * cross_entropy(self.resemblance(z["strong"], bank), resembled),
+            "similarity": similarity * cross_entropy(self.resemblance(z["strong"], bank), resembled),
         }
 
     def resemblance(self, z: Tensor, bank: Tensor) -> Tensor:

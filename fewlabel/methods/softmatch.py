@@ -39,6 +39,8 @@ class SoftMatch(Method):
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
         probabilities = out["weak"].logits.detach().softmax(1)
         guess = probabilities.argmax(1)  # of the unaligned probabilities; its weight is of the aligned ones
+        if step.index == 0:
+            self.mean_prediction.copy_(probabilities.mean(0))  # where the average starts, as in the authors' code
         weights = self.weights(probabilities)
         step.record(pseudo_labels=guess, kept=weights >= 0.5)
         return {

@@ -28,8 +28,8 @@ class VAT(Method):
         ] = 6.0,
         nudge: Annotated[float, Setting("norm of the perturbation that finds its direction (xi)", least=0)] = 1e-2,
         weight: Annotated[float, Setting("of the adversarial term, after the ramp", least=0)] = 0.3,
-        entropy: Annotated[float, Setting("weight of the entropy of the predictions, after the ramp", least=0)] = 0.06,
-        ramp: Annotated[int, Setting("steps over which both weights grow from 0", least=0)] = 2000,
+        entropy: Annotated[float, Setting("weight of the entropy of the predictions", least=0)] = 0.06,
+        ramp: Annotated[int, Setting("steps over which the adversarial weight grows from 0", least=0)] = 2000,
     ) -> None:
         super().__init__()
         self.size, self.nudge, self.weight, self.entropy, self.ramp = size, nudge, weight, entropy, ramp
@@ -44,11 +44,10 @@ class VAT(Method):
         target = plain.detach()
         step.record(pseudo_labels=target.argmax(1))
         changed = step.forward(step.weak + self.size * self.worst_direction(step, target)).logits
-        given = step.ramp(self.ramp)
         return {
             "labelled": cross_entropy(out["labelled"].logits, step.labels),
-            "adversarial": self.weight * given * divergence(changed, target),
-            "entropy": self.entropy * given * entropy(plain),
+            "adversarial": self.weight * step.ramp(self.ramp) * divergence(changed, target),
+            "entropy": self.entropy * entropy(plain),
         }
 
     def worst_direction(self, step: Step, target: Tensor) -> Tensor:

@@ -36,6 +36,11 @@ class Classifier(nn.Module):
         self.register_buffer("mean", mean)
         self.register_buffer("std", std)
 
+    def start_head(self) -> None:
+        """Weights of the head by Glorot and Bengio, no bias, as most authors of methods for images have it."""
+        nn.init.xavier_normal_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
     def add_projector(self) -> None:
         """g: Linear(d, d/4, no bias) - BatchNorm - ReLU - Linear(d/4, d/4), as in the authors' code."""
         hidden = max(self.features // 4, 8)

@@ -77,6 +77,8 @@ def make_classifier(
             torch.zeros(per_channel) if mean is None else mean.view(per_channel),
             torch.ones(per_channel) if std is None else std.view(per_channel),
         )
+        if len(shape) > 1:  # images
+            classifier.start_head()
         if projector:
             classifier.add_projector()
     # 1.1 to 1.4 times faster than the default layout, on CPUs too

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..methods import parts_of
 from ..training import Recipe
 from .published import LABELS, PUBLISHED
 
@@ -71,12 +72,13 @@ def recipe(
     rate: float | None = None,
 ) -> Recipe:
     setting = SETTING[scale][data] | ({"learning_rate": rate} if rate else {})
+    whole = {"icl.share": 1.0} if "icl" in parts_of(method) else {}  # the paper mixes all of a batch
     return Recipe(
         data=data,
         root=root,
         labels_per_class=labels // CLASSES.get(data, 10),
         method=method,
-        settings=dict(settings),
+        settings=whole | dict(settings),
         floor=False,
         seed=seed,
         **setting,

@@ -32,13 +32,16 @@ class ForwardPasses:
     def forward_all(self, inputs: dict[str, Tensor], apart: Mapping[str, str] = NONE) -> Outputs:
         """One pass over all inputs together, and one for each group of those that are named in `apart`.
 
-        The very same tensor under two names is computed once: with the others, if one of its names is not in `apart`.
+        The very same tensor under two names is computed once: with the others, if one of its names is not in `apart`,
+        else in the group of its first name.
         """
         joint = {id(images): images for name, images in inputs.items() if name not in apart}
         groups: dict[str, dict[int, Tensor]] = {}
+        placed = set(joint)
         for name, images in inputs.items():
-            if id(images) not in joint:
+            if id(images) not in placed:
                 groups.setdefault(apart[name], {})[id(images)] = images
+                placed.add(id(images))
         with self.autocast():
             outputs = concatenated(lambda images: self._divided(self._network, images), joint)
         for group in groups.values():

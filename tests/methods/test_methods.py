@@ -13,7 +13,7 @@ from fewlabel.data import Dataset, Images
 from fewlabel.methods import ALIASES, TERMS, Combine, Method, full_settings, in_words, parts_of, settings_of
 from fewlabel.methods.fixmatch import FixMatch
 from fewlabel.methods.icl import ICL
-from fewlabel.networks import make_classifier
+from fewlabel.networks import Output, make_classifier
 from fewlabel.ranks import ALONE
 from fewlabel.runs.checkpoint import load_checkpoint, save_checkpoint
 from fewlabel.training import Trainer, make_plan
@@ -21,7 +21,7 @@ from fewlabel.training.passes import ForwardPasses
 from tests.methods.steps import CLASSES, answers, make_problem, make_step, make_step_and_passes
 
 # Passes through the network in a step, where that is not one.
-PASSES = {"mean-teacher": 2, "ict": 2, "mixmatch": 2, "remixmatch": 2, "adamatch": 2, "vat": 4}
+PASSES = {"mean-teacher": 2, "ict": 2, "mixmatch": 2, "remixmatch": 4, "adamatch": 2, "vat": 4}
 # Further passes of a term: ICL's mixes, and weak views or pairs that the method itself does not look at.
 NO_WEAK, NO_PAIR = (
     ("supervised", "mixup", "vat", "ict", "mixmatch", "remixmatch"),
@@ -153,9 +153,23 @@ def test_a_term_changes_nothing_in_the_draws_of_the_method(base: str, term: str)
 
 
 def test_a_shared_view_is_computed_once(tiny: Dataset) -> None:
-    """FixMatch looks at 10 + 20 + 20 images, ICL at 20 mixed ones and at weak views that are there already."""
+    """FixMatch looks at 10 + 20 + 20 images, ICL at mixed ones and at weak views that are there already."""
     assert start("fixmatch", tiny).step(0).images == 50
-    assert start("fixmatch+icl", tiny).step(0).images == 70
+    assert start("fixmatch+icl", tiny, settings={"icl.share": 1.0}).step(0).images == 70
+    assert start("fixmatch+icl", tiny).step(0).images == 52  # an eighth of 20, by default
+
+
+def test_a_view_that_two_parts_want_apart_is_computed_as_the_first_wants_it(tiny: Dataset) -> None:
+    """Else a term would change its base."""
+    trainer = start("fixmatch", tiny)
+    trainer.network.train()
+    passes = ForwardPasses(trainer.network, trainer.teacher, torch.float32, ALONE)
+    draw = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(6, 1, 8, 8, generator=draw) for _ in range(2))
+    expected = passes.forward_all({"a": a}, apart={"a": "own"})["a"].logits
+    found = passes.forward_all({"a": a, "again": a, "b": b}, apart={"a": "own", "again": "other", "b": "other"})
+    assert torch.equal(found["a"].logits, expected)
+    assert found["again"].logits is found["a"].logits
 
 
 def test_inputs_apart_have_a_batch_norm_of_their_own_and_touch_no_buffer(tiny: Dataset) -> None:
@@ -181,7 +195,8 @@ def test_inputs_apart_have_a_batch_norm_of_their_own_and_touch_no_buffer(tiny: D
 
 
 def test_the_authors_reading_looks_at_seven_batches(tiny: Dataset) -> None:
-    recipe = Recipe(method="icl-ssl", settings={"icl.reading": "authors"}, labels_per_class=2, batch=10, mu=1, steps=9)
+    settings = {"icl.reading": "authors", "icl.share": 1.0}
+    recipe = Recipe(method="icl-ssl", settings=settings, labels_per_class=2, batch=10, mu=1, steps=9)
     assert Trainer(make_plan(recipe, tiny), tiny).step(0).images == 70
 
 
@@ -217,6 +232,9 @@ def test_combine_hands_each_part_its_own_rows() -> None:
     method.build(make_problem())
     names = list(method.inputs(make_step()))
     out = answers([name.split(".")[1] for name in names])
+    logits, features, embedding = out["mixed"]
+    assert embedding is not None
+    out["mixed"] = Output(logits[:2], features[:2], embedding[:2])  # an eighth of 8, but two at least
     terms = method.loss(make_step(), {name: out[name.split(".")[1]] for name in names})
     separate: dict[str, float] = {}
     for part in ("fixmatch", "icl"):

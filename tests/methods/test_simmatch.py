@@ -12,6 +12,7 @@ from tests.references import matching as reference
 NAMES = ["labelled", "weak", "strong"]
 POSITIONS = [9, 2, 31, 0, 5, 14, 7, 20]  # of the labelled images, in no order
 BATCHES = [[9, 2, 31, 0], [5, 5, 5, 9], [20, 20, 20, 20], [14, 7, 14, 7]]  # with and without repeated images
+EPOCH = 5  # steps, in which similarity plays no part
 LABELS = {position: 3 * place % CLASSES for place, position in enumerate(POSITIONS)}
 
 
@@ -53,7 +54,7 @@ def test_loss_and_gradients_over_several_steps(settings: dict[str, float], kept:
         return method.similarity * reference.matched(rows, resembled)
 
     for index, batch in enumerate(BATCHES):
-        step, out = make_step(index), answers(NAMES, seed=index)
+        step, out = make_step(EPOCH + index), answers(NAMES, seed=index)
         step.labelled_index, step.labels = torch.tensor(batch), torch.tensor([LABELS[i] for i in batch])
         z = {name: project(output.features.tolist()) for name, output in out.items()}
         terms = method.loss(step, out)
@@ -72,10 +73,27 @@ def test_loss_and_gradients_over_several_steps(settings: dict[str, float], kept:
     assert seen == kept
 
 
+def test_similarity_plays_no_part_in_the_first_epoch() -> None:
+    """40 images in batches of 8. The bank is filled meanwhile."""
+    method, expected, project = make(threshold=0.7, smoothing=0.5)
+    for index in (0, EPOCH - 1, EPOCH):
+        step, out = make_step(index), answers(NAMES, seed=index)
+        step.labelled_index = torch.tensor(BATCHES[0])
+        weak, z = out["weak"].logits.tolist(), project(out["weak"].features.tolist())
+        expected.smoothing = 0.5 if index == EPOCH else 1.0
+        terms, before = method.loss(step, out), list(expected.bank)
+        guess, _ = expected.guess(weak, z)
+        reference.assert_matches(step, out, terms, guess, method.weight)
+        assert (terms["similarity"].item() == 0) == (index < EPOCH)
+        expected.remember(BATCHES[0], project(out["labelled"].features.tolist()))
+        assert expected.bank != before
+        torch.testing.assert_close(method.bank, torch.tensor(expected.bank, dtype=torch.float64))
+
+
 def test_alignment_forgets_after_32_batches() -> None:
     method, expected, project = make(threshold=0.7)
     for index in range(36):
-        step, out = make_step(index), answers(NAMES, seed=index)
+        step, out = make_step(EPOCH + index), answers(NAMES, seed=index)
         step.labelled_index = torch.tensor([1, 1, 1, 1])  # an image that the bank has no place for: it stays as it is
         terms = method.loss(step, out)
         guess, _ = expected.guess(out["weak"].logits.tolist(), project(out["weak"].features.tolist()))

@@ -74,7 +74,7 @@ def test_loss_and_gradients(index: int, ramp: int, given: float, monkeypatch: py
         return 0.8 * given * consistency.divergence(rows, plain.tolist())
 
     def entropy(rows: Rows) -> float:
-        return 0.3 * given * consistency.entropy(rows)
+        return 0.3 * consistency.entropy(rows)  # from the first step on
 
     assert set(terms) == {"labelled", "adversarial", "entropy"}
     assert terms["labelled"].item() == pytest.approx(losses.cross_entropy(labelled.tolist(), step.labels.tolist()))

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -75,6 +77,15 @@ def test_first_weights_of_a_wide_resnet() -> None:
     """Normal, with the variance 2 / ((1 + 0.1^2) k^2 outputs)."""
     weight = WideResNet(10, 4, 3).state_dict()["blocks.2.conv2.weight"]
     assert weight.std().item() == pytest.approx((2 / (1.01 * 9 * 256)) ** 0.5, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["cnn", "wrn-10-1", "mlp"])
+def test_first_weights_of_the_head(name: str) -> None:
+    """For images those of Glorot and Bengio, no bias; for rows of numbers torch's own."""
+    head = make_classifier(name, (3, 16, 16), 100, projector=False, seed=0).head
+    assert head.weight.std().item() == pytest.approx(math.sqrt(2 / (head.in_features + 100)), rel=0.05)
+    assert not head.bias.any()
+    assert make_classifier("mlp", (64,), 100, projector=False, seed=0).head.bias.any()
 
 
 def test_projector_is_the_authors() -> None:

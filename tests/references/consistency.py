@@ -63,10 +63,11 @@ def mixmatch_guesses(first: Rows, second: Rows, temperature: float) -> list[list
 def remixmatch_guesses(
     logits: Rows, prior: Sequence[float], batch_means: list[list[float]], temperature: float
 ) -> list[list[float]]:
-    """`batch_means`, of earlier batches, gets this one's too; the last 128 of them count."""
+    """`batch_means`, of earlier batches, gets this one's too; the 128 before it count, the first of them uniform."""
     rows = [softmax(row) for row in logits]
+    uniform = [1 / len(prior)] * len(prior)
+    recent = ([uniform] * 128 + batch_means)[-128:]
     batch_means.append([sum(column) / len(rows) for column in zip(*rows, strict=True)])
-    recent = batch_means[-128:]
     running = [sum(column) / len(recent) for column in zip(*recent, strict=True)]
     guesses = []
     for row in rows:

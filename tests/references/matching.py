@@ -184,10 +184,12 @@ class SoftMatch:
     def __init__(self, classes: int, sigmas: float, momentum: float) -> None:
         self.classes, self.sigmas, self.momentum = classes, sigmas, momentum
         self.mean, self.variance = 1 / classes, 1.0
-        self.prediction = self.even = [1 / classes] * classes
+        self.even = [1 / classes] * classes
+        self.prediction: list[float] = []
 
     def guess(self, weak: Rows) -> Guess:
         rows = [softmax(row) for row in weak]
+        self.prediction = self.prediction or mean(rows)
         self.prediction = running(self.prediction, mean(rows), self.momentum)
         confidence = [max(aligned(row, self.prediction, self.even)) for row in rows]
         middle = sum(confidence) / len(rows)

@@ -54,8 +54,8 @@ def test_updates_are_sgd_with_nesterov_momentum_by_hand(tiny: Dataset) -> None:
 
 
 def test_the_method_is_optimised_and_averaged_as_the_network_is(tiny: Dataset) -> None:
-    """SimMatch has a projector of its own."""
-    training = start(tiny, method="simmatch")
+    """ReMixMatch has a head of its own, for rotations."""
+    training = start(tiny, method="remixmatch")
     before = copy.deepcopy(dict(training.method.named_parameters()))
     assert before
     training.step(0)
