@@ -2,6 +2,7 @@
 
     python -m bench.heads --root DIR --clipart FOLDER            seeds 0 to 4: choose by hidden training labels
     python -m bench.heads --root DIR --clipart FOLDER --seeds 5 6 7 8 9 --heads "logistic regression" default
+    python -m bench.heads --root DIR --encoder lite --sets cifar10 --labels 4 --heads "logistic regression" default
     python -m bench.heads --show
 
 EfficientNet-Lite0 encodes 8,000 training and 4,000 test pictures of each set: CIFAR-10, CIFAR-100 with its 20 coarse
@@ -35,6 +36,7 @@ from fewlabel.encoders import Picture, encode_pictures, find_encoder
 
 RESULTS = Path(__file__).parent.parent / "docs/results/heads.jsonl"
 SETS = ("cifar10", "cifar100", "svhn", "clipart", "tail")
+ENCODER = "lite0"
 TRAIN, TEST = 8000, 4000
 NOT_A_CLASS = {"unsorted", "special", "decorations"}  # folders of the clip art
 
@@ -65,45 +67,43 @@ GRID = ("logistic regression", "default", "no first guess")  # the others are co
 SCREENED = ("cifar10", "clipart")
 
 
-def read_set(name: str, root: Path, clipart: Path | None) -> Rows:
+def read_set(name: str, root: Path, clipart: Path | None, encoder: str) -> Rows:
     """The features of one set and its labels."""
     if name == "tail":
-        return long_tail(read_set("cifar10", root, clipart))
+        return long_tail(read_set("cifar10", root, clipart, encoder))
     if name == "clipart":
         assert clipart is not None, "give --clipart"
-        return read_clipart(clipart)
+        return read_clipart(clipart, encoder)
     data = load(name, root)
     assert data.test is not None
     labels = [part.labels.numpy() for part in (data.train, data.test)]
     if name == "cifar100":
         labels = [read_batch(root / "cifar-100-python" / part, "coarse_labels")[1] for part in ("train", "test")]
-    return encoded_parts(data, labels)
+    return encoded_parts(data, labels, encoder)
 
 
-def encoded_parts(data: Dataset, labels: list[NDArray[np.int64]]) -> Rows:
+def encoded_parts(data: Dataset, labels: list[NDArray[np.int64]], encoder: str) -> Rows:
     found: list[Any] = []
     for part, known, count in zip((data.train, data.test), labels, (TRAIN, TEST), strict=True):
         assert part is not None
         rows = np.sort(np.random.default_rng(0).permutation(len(part))[:count])
-        found += [encode([row.numpy() for row in part.inputs[torch.from_numpy(rows)]]), known[rows].astype(np.int64)]
+        pictures: list[Picture] = [row.numpy() for row in part.inputs[torch.from_numpy(rows)]]
+        features = encode_pictures(find_encoder(encoder), pictures).features.numpy()
+        found += [features, known[rows].astype(np.int64)]
     return Rows(*found)
 
 
-def read_clipart(folder: Path) -> Rows:
+def read_clipart(folder: Path, encoder: str) -> Rows:
     paths = [path for path in sorted(folder.rglob("*.png")) if len(path.relative_to(folder).parts) > 1]
     tops = np.array([path.relative_to(folder).parts[0] for path in paths])
     classes = [top for top in np.unique(tops) if top not in NOT_A_CLASS and (tops == top).sum() >= 150]
     paths = [path for path, top in zip(paths, tops, strict=True) if top in classes]
-    found = encode_pictures(find_encoder("lite0"), paths)
+    found = encode_pictures(find_encoder(encoder), paths)
     labels = np.array([classes.index(paths[row].relative_to(folder).parts[0]) for row in found.rows])
     order = np.random.default_rng(0).permutation(len(labels))
     train, test = order[: 2 * len(order) // 3], order[2 * len(order) // 3 :]
     rows = found.features.numpy()
     return Rows(rows[train], labels[train], rows[test], labels[test])
-
-
-def encode(pictures: list[Picture]) -> NDArray[np.float32]:
-    return encode_pictures(find_encoder("lite0"), pictures).features.numpy()
 
 
 def long_tail(rows: Rows) -> Rows:
@@ -124,7 +124,7 @@ def draw_labels(labels: NDArray[np.int64], each: int, way: str, seed: int) -> ND
     return np.concatenate([draw.choice(np.flatnonzero(labels == label), each, replace=False) for label in classes])
 
 
-def run(rows: Rows, data: str, each: int, way: str, seed: int, head: str) -> dict[str, Any]:
+def run(rows: Rows, data: str, each: int, way: str, seed: int, head: str, encoder: str) -> dict[str, Any]:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # alarms
     labelled = draw_labels(rows.train_labels, each, way, seed)
@@ -142,8 +142,12 @@ def run(rows: Rows, data: str, each: int, way: str, seed: int, head: str) -> dic
         "hidden": score(data, rows.train_labels[hidden], model.predict(rows.train[hidden])),
         "test": score(data, rows.test_labels, model.predict(rows.test)),
     }
-    place = {"data": data, "each": each, "way": way, "seed": seed, "head": head}
+    place = {"data": data, "each": each, "way": way, "seed": seed, "head": titled(head, encoder)}
     return {**place, **accuracies, "seconds": round(seconds, 1)}
+
+
+def titled(head: str, encoder: str) -> str:
+    return head if encoder == ENCODER else f"{head} ({encoder})"
 
 
 def score(data: str, truth: NDArray[np.int64], predicted: NDArray[np.int64]) -> float:
@@ -156,10 +160,10 @@ def done() -> list[dict[str, Any]]:
     return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
 
 
-def cells(names: list[str]) -> Iterator[tuple[str, int, str, str]]:
+def cells(names: list[str], sets: list[str], labels: list[int]) -> Iterator[tuple[str, int, str, str]]:
     for head in names:
-        for data in SETS:
-            for each in (4, 1, 2, 10):
+        for data in sets:
+            for each in labels:
                 for way in ("even", "random"):
                     if head in GRID or (data in SCREENED and each == 4 and way == "even"):
                         yield data, each, way, head
@@ -175,7 +179,7 @@ def show() -> None:
         for data in SETS:
             for way in ("even", "random"):
                 for each in (1, 2, 4, 10):
-                    for head in HEADS:
+                    for head in (*HEADS, *sorted({r["head"] for r in found} - set(HEADS))):
                         values = [table.get((data, way, each, head, seed)) for seed in seeds]
                         base = [table.get((data, way, each, "logistic regression", seed)) for seed in seeds]
                         pairs = [(v, b) for v, b in zip(values, base, strict=True) if v is not None and b is not None]
@@ -191,20 +195,24 @@ def main() -> None:
     parser.add_argument("--root", type=Path, default=Path("."))
     parser.add_argument("--clipart", type=Path)
     parser.add_argument("--heads", nargs="+", default=list(HEADS))
+    parser.add_argument("--sets", nargs="+", default=list(SETS))
+    parser.add_argument("--labels", nargs="+", type=int, default=[4, 1, 2, 10], help="per class")
+    parser.add_argument("--encoder", default=ENCODER)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     if not options.show:
         there = {tuple(line[key] for key in ("data", "each", "way", "head", "seed")) for line in done()}
-        sets = {name: read_set(name, options.root, options.clipart) for name in SETS}
-        work = [(*cell, seed) for seed in options.seeds for cell in cells(options.heads)]
+        sets = {name: read_set(name, options.root, options.clipart, options.encoder) for name in options.sets}
+        chosen = list(cells(options.heads, options.sets, options.labels))
+        work = [(*cell, seed) for seed in options.seeds for cell in chosen]
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         task = joblib.delayed(heads.run)  # by its module, since __main__ has another name in a worker
         calls = (
-            task(sets[data], data, each, way, seed, head)
+            task(sets[data], data, each, way, seed, head, options.encoder)
             for data, each, way, head, seed in work
-            if (data, each, way, head, seed) not in there
+            if (data, each, way, titled(head, options.encoder), seed) not in there
         )
         for line in joblib.Parallel(options.jobs, return_as="generator_unordered", batch_size=1)(calls):
             with open(RESULTS, "a") as file:
