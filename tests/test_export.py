@@ -4,14 +4,18 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
+from onnx import helper, numpy_helper
 
 from fewlabel import Model, Recipe, load, train
 from fewlabel.commands.main import main
-from fewlabel.data import ImageKind
+from fewlabel.data import FeatureKind, ImageKind
+from fewlabel.encoders import find_encoder
 from fewlabel.evaluate import predict_probabilities
+from fewlabel.export import export_onnx
 from fewlabel.networks import make_classifier
 
 
@@ -47,3 +51,39 @@ def test_of_a_run_on_real_images(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(tmp_path)]) == 2
     assert "no trained model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("takes_bytes", [True, False])
+@pytest.mark.parametrize("opset", [13, 18])
+def test_around_an_encoder_in_an_onnx_file(takes_bytes: bool, opset: int, tmp_path: Path) -> None:
+    """Written by hand and of another version: its features are the means of the rows of each channel, times three."""
+    kind = onnx.TensorProto.UINT8 if takes_bytes else onnx.TensorProto.FLOAT
+    picture = helper.make_tensor_value_info("input", kind, ["N", 3, 8, 8])
+    rows = helper.make_tensor_value_info("rows", onnx.TensorProto.FLOAT, ["N", 24])
+    axes = numpy_helper.from_array(np.array([3]), "axes")
+    mean = (
+        helper.make_node("ReduceMean", ["floats", "axes"], ["mean"], keepdims=0)
+        if opset >= 18
+        else helper.make_node("ReduceMean", ["floats"], ["mean"], axes=[3], keepdims=0)
+    )
+    three = numpy_helper.from_array(np.array(3, np.float32), "three")
+    nodes = [
+        helper.make_node("Cast", ["input"], ["floats"], to=onnx.TensorProto.FLOAT),
+        mean,
+        helper.make_node("Flatten", ["mean"], ["flat"]),
+        helper.make_node("Mul", ["flat", "three"], ["rows"]),
+    ]
+    graph = helper.make_graph(nodes, "encoder", [picture], [rows], [three, *([axes] if opset >= 18 else [])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    onnx.save(model, tmp_path / "encoder.onnx")
+    encoder = find_encoder(str(tmp_path / "encoder.onnx"))
+    assert encoder.features == 24
+    features = FeatureKind(24, encoder=encoder.name, digest=encoder.digest, given=encoder)
+    network = make_classifier("mlp", (24,), 4, projector=False, seed=0).eval()
+    export_onnx(network, features, {"licence of the encoder": "MIT"}, tmp_path / "model.onnx")
+    pixels = torch.randint(256, (3, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    (found,) = session.run(["probabilities"], {"pixels": pixels.numpy()})
+    np.testing.assert_allclose(found, predict_probabilities(network, encoder(pixels)).numpy(), atol=1e-5)
+    props = {entry.key: entry.value for entry in onnx.load(tmp_path / "model.onnx").metadata_props}
+    assert props["licence of the encoder"] == "MIT"

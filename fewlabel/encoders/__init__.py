@@ -5,6 +5,7 @@ from .encoder import MODULE, Encoder, PixelEncoder, from_module
 from .find import ENCODERS, NONE, Listed, find_encoder, full_name
 from .libraries import LIBRARIES
 from .lite import PHOTOS
+from .onnx_file import OnnxModule
 
 __all__ = [
     "ENCODERS",
@@ -15,6 +16,7 @@ __all__ = [
     "Encoded",
     "Encoder",
     "Listed",
+    "OnnxModule",
     "Picture",
     "PixelEncoder",
     "encode_folder",

@@ -53,8 +53,8 @@ class Encoder:
 
     @property
     def exportable(self) -> bool:
-        """Is it made of torch's own layers, with its preprocessing known?"""
-        return self.size is not None and getattr(self.module, "exportable", True)
+        """Is its preprocessing known?"""
+        return self.size is not None
 
     def normalise(self, pixels: Tensor) -> Tensor:
         if self.size is None:  # the user's own module, which normalises itself
@@ -110,11 +110,15 @@ class PixelEncoder(nn.Module):
         self.register_buffer("mean", torch.tensor(encoder.mean).view(-1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(encoder.std).view(-1, 1, 1), persistent=False)
 
-    def forward(self, pixels: Tensor) -> Tensor:
+    def normalised(self, pixels: Tensor) -> Tensor:
+        """As the module wants them."""
         images = (pixels.float() - self.mean) / self.std
         if images.shape[-1] != self.size:
             images = nn.functional.interpolate(images, (self.size, self.size), mode="bilinear", antialias=True)
-        return self.module(images).flatten(1)
+        return images
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        return self.module(self.normalised(pixels)).flatten(1)
 
 
 def count_features(name: str, module: nn.Module, size: int) -> int:

@@ -20,8 +20,6 @@ INSTALL = "pip install 'fewlabel[export]'"
 class OnnxModule(nn.Module):
     """Runs a graph; its input is float pixels, or uint8 where the graph takes those."""
 
-    exportable = False  # it is no graph of torch's
-
     def __init__(self, content: bytes) -> None:
         super().__init__()
         self.content = content
@@ -44,12 +42,15 @@ class OnnxModule(nn.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> "OnnxModule":
         return OnnxModule(self.content)
 
+    @property
+    def takes_bytes(self) -> bool:
+        return self.session.get_inputs()[0].type == "tensor(uint8)"
+
     def forward(self, images: Tensor) -> Tensor:
-        entry = self.session.get_inputs()[0]
         array: np.ndarray = np.ascontiguousarray(images.cpu().numpy())
-        if entry.type == "tensor(uint8)":
+        if self.takes_bytes:
             array = array.astype(np.uint8)
-        return torch.from_numpy(self.session.run(None, {entry.name: array})[0])
+        return torch.from_numpy(self.session.run(None, {self.session.get_inputs()[0].name: array})[0])
 
 
 def load_onnx(path: Path) -> Encoder:
