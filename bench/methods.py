@@ -3,17 +3,19 @@
     python -m bench.methods --root DIR                    the table of docs/methods.md: MNIST, 20 labels, seeds 0 to 2
     python -m bench.methods --root DIR --methods fixmatch flexmatch --seeds 0
 
-It can be stopped at any time: the same command goes on from there. The table is printed at the end, and with --show
-at once, from what there is.
+It can be stopped at any time: the same command goes on from there, also on another machine, since every result is added
+to docs/results/methods.jsonl. The table is printed at the end, and with --show at once, from what there is.
 """
 
 import argparse
+import json
 import statistics
 from collections import defaultdict
+from dataclasses import asdict
 from pathlib import Path
 
 from fewlabel import METHODS, Recipe, UserError
-from fewlabel.grid import Result, read_result, run_grid
+from fewlabel.grid import Result, read_result, run_grid, write_result
 from fewlabel.methods import ALIASES
 from fewlabel.training import check_recipe
 
@@ -33,6 +35,27 @@ def recipe(options: argparse.Namespace, method: str, seed: int) -> Recipe:
         floor=False,
         seed=seed,
     )
+
+
+RESULTS = Path(__file__).parent.parent / "docs/results/methods.jsonl"
+
+
+def restore(out: Path) -> None:
+    """What was measured before, perhaps elsewhere."""
+    for line in RESULTS.read_text().splitlines() if RESULTS.exists() else ():
+        facts = json.loads(line)
+        recipe = Recipe(**facts["recipe"])
+        if read_result(out, recipe) is None:
+            curve = tuple((step, accuracy) for step, accuracy in facts["curve"])
+            write_result(out, recipe, Result(**facts | {"curve": curve, "alarms": tuple(facts["alarms"])}))
+
+
+def keep(result: Result) -> None:
+    tell(result)
+    if not result.error:
+        with open(RESULTS, "a") as file:
+            here = dict.fromkeys(("root", "out", "threads"))  # which mean nothing elsewhere
+            file.write(json.dumps(asdict(result) | {"recipe": result.recipe | here}) + "\n")
 
 
 def tell(result: Result) -> None:
@@ -81,11 +104,12 @@ def main() -> None:
     options = parser.parse_args()
     recipes = [recipe(options, method, seed) for seed in options.seeds for method in options.methods]
     try:
+        restore(options.out)
         if options.show:
             found = [read_result(options.out, check_recipe(one)) for one in recipes]
             results = [result for result in found if result]
         else:
-            results = run_grid(recipes, options.out, options.jobs, tell)
+            results = run_grid(recipes, options.out, options.jobs, keep)
     except UserError as error:
         parser.error(str(error))
     except KeyboardInterrupt:
