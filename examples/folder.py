@@ -31,7 +31,7 @@ recipe = fewlabel.Recipe(
 )
 run = fewlabel.train(recipe)
 
-with open(run.directory / "predictions.csv", newline="") as file:
+with open(run.directory / "predictions.csv", newline="", encoding="utf-8-sig") as file:
     found = list(csv.DictReader(file))
 right = sum(row["label"] == list(kinds)[int(row["file"][:2]) % 3] for row in found)
 print(f"{right} of {len(found)} pictures got the right label; look at {run.directory / 'report.html'}")

@@ -1,10 +1,12 @@
 """Writing files so that a kill or a full disk never leaves half of one."""
 
+import codecs
 import csv
 import errno
 import io
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -70,9 +72,25 @@ def write_json(path: Path, content: Any) -> None:
     write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())
 
 
+# A spreadsheet takes a cell that begins like this for a formula. We write an apostrophe before it, and take it off.
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
+NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?")
+
+
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A file that spreadsheets open right: marked as UTF-8, and without anything that they take for a formula."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    write_atomically(path, text.getvalue().encode("utf-8", "surrogateescape"))
+    writer.writerow([neutralised(name) for name in header])
+    writer.writerows([neutralised(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    write_atomically(path, codecs.BOM_UTF8 + text.getvalue().encode("utf-8", "surrogateescape"))
+
+
+def neutralised(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula; `as_written` undoes it."""
+    return f"'{cell}" if FORMULA.match(cell) and not NUMBER.fullmatch(cell) else cell
+
+
+def as_written(cell: str) -> str:
+    """A cell without the apostrophe that `neutralised` put before it."""
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell

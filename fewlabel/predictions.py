@@ -8,6 +8,8 @@ from torch import Tensor
 
 from .files import write_csv
 
+COLUMNS = ("file", "label", "guess", "confirmed", "confidence")
+
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
@@ -43,12 +45,16 @@ class Predictions:
         return replace(sure, skipped=self.skipped), self.at(unsure)
 
     def write(self, path: Path) -> None:
-        """file, label, confidence and one column per class; a picture that could not be read has empty ones."""
+        """For a person to correct: label is the guess at first, and whoever agrees writes yes under confirmed.
+
+        Then the confidence and one column per class. A picture that could not be read has empty columns.
+        """
         rows: list[list[str]] = [
-            [name, label, f"{confidence:.4f}", *(f"{p:.4f}" for p in row)]
+            [name, label, label, "", f"{confidence:.4f}", *(f"{p:.4f}" for p in row)]
             for name, label, confidence, row in zip(
                 self.names, self.labels, self.confidence.tolist(), self.probabilities.tolist(), strict=True
             )
         ]
-        rows += [[name] + [""] * (2 + len(self.classes)) for name in self.skipped]
-        write_csv(path, ("file", "label", "confidence", *self.classes), rows)
+        rows += [[name] + [""] * (4 + len(self.classes)) for name in self.skipped]
+        classes = [f"{name} (class)" if name.casefold() in COLUMNS else name for name in self.classes]
+        write_csv(path, (*COLUMNS, *classes), rows)

@@ -357,7 +357,7 @@ def test_the_table_and_the_picture(channels: int, tmp_path: Path) -> None:
     images = Images(noise(6, channels), torch.tensor([0, 1, -1, 0, 1, -1]), ("a", "b"), ("",) * 6)
     found = [Drift("rotate", 0.51234, -0.3, 0.05), Drift("hue", 0.75, 0.01234, 0.02)]
     write_drifts(tmp_path / "new" / "folder", images, found)
-    with (tmp_path / "new" / "folder" / "drift.csv").open(newline="") as file:
+    with (tmp_path / "new" / "folder" / "drift.csv").open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.reader(file))
     assert rows == [
         ["operation", "accuracy", "change", "standard error", "flagged"],
@@ -390,7 +390,7 @@ def test_drift_of_arrays_with_a_test_part(tmp_path: Path) -> None:
     assert "Careful" not in said
     assert "If all 2 augmentations were harmless, 0.2 would be flagged by chance on average" in said
     assert "Even one-pixel-shift" not in said
-    with (tmp_path / "found" / "drift.csv").open(newline="") as file:
+    with (tmp_path / "found" / "drift.csv").open(newline="", encoding="utf-8-sig") as file:
         verdicts = {row["operation"]: row["flagged"] for row in csv.DictReader(file)}
     assert verdicts == {"one-pixel-shift": "False", "horizontal-flip": "True"}
     with Image.open(tmp_path / "found" / "drift.png") as opened:

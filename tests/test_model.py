@@ -233,7 +233,10 @@ def test_a_model_of_version_0_1_predicts_as_it_did(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("FEWLABEL_CACHE", str(tmp_path / "cache"))
     more, output = class_folder(tmp_path / "more"), tmp_path / "now.csv"
     assert main(["predict", str(OLD / "photos-mean-teacher"), str(more), "-o", str(output)]) == 0
-    with output.open(newline="") as now, (OLD / "photos-mean-teacher-predictions.csv").open(newline="") as then:
+    with (
+        output.open(newline="", encoding="utf-8-sig") as now,
+        (OLD / "photos-mean-teacher-predictions.csv").open(newline="") as then,
+    ):
         for new, old in zip(csv.DictReader(now), csv.DictReader(then), strict=True):
             assert (new["file"], new["label"]) == (old["file"], old["label"])
             assert float(new["confidence"]) == pytest.approx(float(old["confidence"]), abs=0.002)

@@ -35,11 +35,19 @@ def test_a_split_of_many_takes_no_time_to_speak_of() -> None:
 
 def test_the_file(tmp_path: Path) -> None:
     make(4).write(tmp_path / "p.csv")
-    with (tmp_path / "p.csv").open(newline="") as file:
+    with (tmp_path / "p.csv").open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["file", "label", "confidence", "a", "b", "c"]
+    assert list(rows[0]) == ["file", "label", "guess", "confirmed", "confidence", "a", "b", "c"]
     for row in rows[:-1]:
         shares = {name: float(row[name]) for name in "abc"}
-        assert row["label"] == max(shares, key=shares.__getitem__)
+        assert row["label"] == row["guess"] == max(shares, key=shares.__getitem__)
+        assert row["confirmed"] == ""
         assert float(row["confidence"]) == max(shares.values())
     assert rows[-1] == dict.fromkeys(rows[0], "") | {"file": "broken.png"}
+
+
+def test_classes_that_are_called_like_a_column(tmp_path: Path) -> None:
+    whole = Predictions(["1.png"], torch.tensor([[0.5, 0.3, 0.2]]), ("file", "Label", "cat"))
+    whole.write(tmp_path / "p.csv")
+    header = (tmp_path / "p.csv").read_text(encoding="utf-8-sig").splitlines()[0]
+    assert header == "file,label,guess,confirmed,confidence,file (class),Label (class),cat"

@@ -98,7 +98,7 @@ def test_what_cannot_work(rows: np.ndarray, n: int, labels: object, message: str
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    with open(path, newline="") as file:
+    with open(path, newline="", encoding="utf-8-sig") as file:
         return list(csv.DictReader(file))
 
 

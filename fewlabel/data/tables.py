@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import UserError
+from ..files import as_written
 
 SEPARATORS = (",", ";", "\t")
 LOOKED_AT = 50  # lines by which the separator is found
-# A spreadsheet takes a cell that begins like this for a formula. We write an apostrophe before it, and take it off.
-FORMULA = re.compile(r"'*[=+\-@\t\r]")
-NEUTRALISED = re.compile(r"'+[=+\-@\t\r]")
 
 
 class Row(NamedTuple):
@@ -102,10 +100,4 @@ def in_words(value: Any) -> str:
 
 def as_meant(cell: str) -> str:
     """Without spaces around it, and without the apostrophe before what looks like a formula."""
-    cell = cell.strip(" \u00a0\r\n")
-    return cell[1:] if NEUTRALISED.match(cell) else cell
-
-
-def neutralised(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula; `as_meant` undoes it."""
-    return f"'{cell}" if FORMULA.match(cell) else cell
+    return as_written(cell.strip(" \u00a0\r\n"))

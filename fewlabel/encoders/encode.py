@@ -5,6 +5,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from .find import find_encoder
 from .store import FeatureStore, cannot_keep, content_digest
 
 CHUNK = 32  # pictures that one worker encodes at a time
+FEW = 5  # chunks that are encoded sooner than other processes have started
 # A processor's cache holds the activations of few pictures: on one core EfficientNet-Lite0 is three times as fast with
 # batches of 4 as with batches of 20; `python -m bench.encode` compares them again.
 BATCH = 4
@@ -133,16 +135,29 @@ def encode_chunks(
     encoder: Encoder, chunks: Sequence[Sequence[Picture]], jobs: int | None
 ) -> Iterator[list[np.ndarray | str]]:
     """The features of each chunk, in order; several processes with one thread each where that pays."""
-    workers = min(jobs or joblib.cpu_count(), len(chunks)) if encoder.by_name else 1
+    workers = jobs or joblib.cpu_count()
     if encoder.by_name and on_cluster():
         workers = -1
-    if 0 <= workers <= 1:
-        yield from (encode_some(encoder, chunk) for chunk in chunks)
+    elif not encoder.by_name or workers == 1 or len(chunks) < FEW:
+        for chunk in chunks:
+            with one_thread():  # as in other processes, so that the bits are the same
+                found = encode_some(encoder, chunk)
+            yield found
         return
     parallel = joblib.Parallel(workers, return_as="generator", pre_dispatch="2*n_jobs")
     with deaf_to_ctrl_c():  # this starts the processes
-        found = parallel(joblib.delayed(encode_by_name)(encoder.name, encoder.view, chunk) for chunk in chunks)
-    yield from found
+        results = parallel(joblib.delayed(encode_by_name)(encoder.name, encoder.view, chunk) for chunk in chunks)
+    yield from results
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def encode_by_name(name: str, view: View | None, pictures: Sequence[Picture]) -> list[np.ndarray | str]:

@@ -13,7 +13,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from ..errors import UserError
-from ..files import cannot_write, make_folder, write_csv, write_json
+from ..files import as_written, cannot_write, make_folder, write_csv, write_json
 from ..networks.saved import DESCRIPTION, WEIGHTS
 from ..training import Plan, Recipe
 from .checkpoint import LAST, NEW, PREVIOUS
@@ -137,8 +137,8 @@ class RunDirectory:
     def labelled_names(self) -> list[str]:
         """The names of the labelled examples."""
         try:
-            with open(self / LABELS, newline="", encoding="utf-8", errors="surrogateescape") as file:
-                return [row["file"] for row in csv.DictReader(file)]
+            with open(self / LABELS, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+                return [as_written(row["file"]) for row in csv.DictReader(file)]
         except (OSError, KeyError, csv.Error) as error:
             raise UserError(f"{self / LABELS} is missing or damaged: the run cannot be continued.") from error
 

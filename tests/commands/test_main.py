@@ -31,7 +31,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 def table(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         return list(csv.DictReader(file))
 
 
@@ -47,7 +47,7 @@ def test_the_way_of_a_practitioner(tmp_path: Path) -> None:
     assert "1 images could not be read" in done.stdout
     assert "No test set was given" in done.stdout
     rows = table(tmp_path / "run" / "predictions.csv")
-    assert list(rows[0]) == ["file", "label", "confidence", *sorted(COLOURS)]
+    assert list(rows[0]) == ["file", "label", "guess", "confirmed", "confidence", *sorted(COLOURS)]
     assert len(rows) == 24 + 1
     assert rows[-1] == dict.fromkeys(rows[0], "") | {"file": "broken.jpg"}
     for row in rows[:-1]:

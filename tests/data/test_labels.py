@@ -11,8 +11,9 @@ from PIL import Image
 
 from fewlabel.data import Dataset, load
 from fewlabel.data.labels import NO, NO_CLASS, YES
-from fewlabel.data.tables import neutralised, read_table
+from fewlabel.data.tables import read_table
 from fewlabel.errors import UserError
+from fewlabel.files import neutralised, write_csv
 
 
 @pytest.fixture
@@ -219,7 +220,7 @@ def test_classes_that_differ_in_looks_only(photos: Path, other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", ["=1+1", "+a", "-1", "@x", "'=1", "''-x", "'quoted'", "plain", "a=b", "\tx=1", "", "-", "ü", "1,5;x"]
+    "cell", ["=1+1", "+a", "-x", "@x", "'=1", "''-x", "'quoted'", "plain", "a=b", "\tx=1", "", "-", "ü", "1,5;x"]
 )
 def test_no_cell_is_a_formula_and_it_comes_back(tmp_path: Path, cell: str) -> None:
     written = neutralised(cell)
@@ -228,3 +229,19 @@ def test_no_cell_is_a_formula_and_it_comes_back(tmp_path: Path, cell: str) -> No
         csv.writer(file).writerow((written, "end"))
     (row,) = read_table(tmp_path / "t.csv", "table")
     assert row.cells == [cell, "end"]
+
+
+def test_numbers_are_no_formulas() -> None:
+    assert [neutralised(cell) for cell in ("-1", "+0.25", "-1e-05", "3")] == ["-1", "+0.25", "-1e-05", "3"]
+
+
+def test_what_we_write_comes_back(photos: Path) -> None:
+    """A file name and a class that look like formulas, as label files and with what a spreadsheet does to it."""
+    Image.new("RGB", (16, 16)).save(photos / "=1+1.png")
+    path = photos.parent / "l.csv"
+    write_csv(path, ("file", "label"), [("=1+1.png", "@home"), ("a.png", "-1")])
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+    assert "'=1+1.png,'@home" in path.read_text(encoding="utf-8-sig")
+    assert labelled(load(photos, labels=path)) == {"=1+1.png": "@home", "a.png": "-1"}
+    saved = path.read_text(encoding="utf-8-sig").replace(",", ";").replace("\n", "\r\n")  # as some spreadsheets save it
+    assert labelled(load(photos, labels=write(path, saved, "cp1252"))) == {"=1+1.png": "@home", "a.png": "-1"}

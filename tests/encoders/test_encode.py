@@ -125,6 +125,7 @@ def test_several_processes_give_the_same_features(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encode, "CHUNK", 4)
+    monkeypatch.setattr(encode, "FEW", 1)
     found = []
     for jobs in (1, 2):
         monkeypatch.setenv("FEWLABEL_CACHE", str(tmp_path / f"cache{jobs}"))
