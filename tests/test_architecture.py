@@ -31,7 +31,7 @@ LAYERS = [
         "networks",
         "data",
     },
-    {"methods", "evaluate", "predictions"},
+    {"methods", "evaluate", "predictions", "verdict"},
     {"training"},
     {"model", "export"},
     {"runs"},

@@ -22,8 +22,9 @@ FORMAT = 2  # of recipe.json; 1 is that of version 0.1
 LOCK = ".lock"  # it stays when a run has ended: whether it is held is what counts
 FLOOR = "floor"  # folder of the stage that trains on the labels alone
 RECIPE, LABELS, METRICS = "recipe.json", "labels.csv", "metrics.jsonl"
-PREDICTIONS, REPORT = "predictions.csv", "report.html"
+PREDICTIONS, REPORT, VERDICT, AUDIT = "predictions.csv", "report.html", "verdict.json", "audit.json"
 FILES = {RECIPE, LABELS, METRICS, LAST, PREVIOUS, NEW, WEIGHTS, DESCRIPTION, PREDICTIONS, REPORT, FLOOR, LOCK}
+FILES |= {VERDICT, AUDIT}
 
 
 class RunDirectory:

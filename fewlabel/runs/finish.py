@@ -1,14 +1,18 @@
 """The end of a run: model, predictions and report; and how a report is made again from what is on disk."""
 
+import json
+
 import torch
 
 from ..data import Dataset
 from ..evaluate import predict_probabilities
+from ..files import write_json
 from ..model import Model, load_model
 from ..predictions import Predictions
 from ..terminal import Terminal
 from ..training import Plan
-from .directory import FLOOR, PREDICTIONS, REPORT, RunDirectory
+from ..verdict import Verdict, in_words, make_verdict
+from .directory import FLOOR, PREDICTIONS, REPORT, VERDICT, RunDirectory
 from .resume import saved_run
 from .stages import StageResult
 
@@ -31,16 +35,52 @@ def finish(
     predictions, positions = predict_unlabelled(plan, dataset, model)
     if plan.recipe.predictions:
         predictions.write(directory / PREDICTIONS)
+    verdict = judge(directory, plan, dataset, main, floor, predictions, positions)
     findings = Findings(
-        plan, dataset, main.history, floor.history if floor else [], main.test_predictions, positions, predictions
+        plan,
+        dataset,
+        main.history,
+        floor.history if floor else [],
+        main.test_predictions,
+        positions,
+        predictions,
+        verdict,
+        str(directory.path),
     )
     write_report(directory / REPORT, findings)
     if main.accuracy is not None:
         beside = f" (labels alone: {floor.accuracy:.2%})" if floor and floor.accuracy is not None else ""
         terminal.say(f"Test accuracy: {main.accuracy:.2%}{beside}")
+    for sentence in in_words(verdict, dataset.train.kind.noun, len(plan.labelled), str(directory.path)):
+        terminal.say(sentence)
     if plan.recipe.predictions:
         terminal.say(f"Predictions: {directory / PREDICTIONS}")
     terminal.say(f"Report: {directory / REPORT}")
+
+
+def judge(
+    directory: RunDirectory,
+    plan: Plan,
+    dataset: Dataset,
+    main: StageResult,
+    floor: StageResult | None,
+    predictions: Predictions,
+    positions: torch.Tensor,
+) -> Verdict:
+    """Run and floor side by side; what the floor predicts is kept for audits."""
+    agreement = None
+    if floor is not None:
+        train = dataset.train
+        found = predict_probabilities(floor.network, train.inputs, positions)
+        if plan.recipe.predictions:
+            of_floor = Predictions(predictions.names, found, train.classes)
+            of_floor.write(directory / FLOOR / PREDICTIONS)
+        if len(positions):
+            agreement = (found.argmax(1) == predictions.probabilities.argmax(1)).double().mean().item()
+    truth = None if dataset.test is None else dataset.test.labels
+    verdict = make_verdict(truth, main.test_predictions, floor.test_predictions if floor else None, agreement)
+    write_json(directory / VERDICT, verdict.to_dict())
+    return verdict
 
 
 def predict_unlabelled(plan: Plan, dataset: Dataset, model: Model) -> tuple[Predictions, torch.Tensor]:
@@ -76,7 +116,16 @@ def remake_report(run: RunDirectory, root: str | None = None) -> None:
         write_missing_predictions(run, plan, dataset, model, Terminal(quiet=True))
         predictions, positions = predict_unlabelled(plan, dataset, model)
         predicted = None if dataset.test is None else model.evaluate(dataset.test).probabilities.argmax(1)
+        history, floor = run.finished_history(), run.history(FLOOR)
         findings = Findings(
-            plan, dataset, run.finished_history(), run.history(FLOOR), predicted, positions, predictions
+            plan, dataset, history, floor, predicted, positions, predictions, read_verdict(run), str(run.path)
         )
         write_report(run / REPORT, findings)
+
+
+def read_verdict(run: RunDirectory) -> Verdict | None:
+    """None of runs that an earlier version made."""
+    try:
+        return Verdict.from_dict(json.loads((run / VERDICT).read_text()))
+    except (OSError, ValueError, AttributeError):
+        return None

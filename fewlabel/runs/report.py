@@ -14,6 +14,7 @@ from ..pages import Shown, write_page
 from ..predictions import Predictions
 from ..training import Plan
 from ..training.alarms import advice
+from ..verdict import Verdict, in_words
 from .charts import confusion_matrix, learning_curves, pseudo_labels
 
 PICTURES = 24  # in each gallery
@@ -32,6 +33,8 @@ class Findings:
     test_predictions: Tensor | None  # classes
     positions: Tensor  # of the unlabelled training examples that were predicted
     predictions: Predictions
+    verdict: Verdict | None = None  # None of runs that an earlier version made
+    run: str = "RUN"  # the directory, to be typed
 
 
 def write_report(path: Path, found: Findings) -> None:
@@ -47,6 +50,7 @@ def contents(found: Findings) -> dict[str, Any]:
     return {
         "title": f"{plan.recipe.method} on {dataset.name}",
         "noun": train.kind.noun,
+        "verdict": verdict_of(found),
         "numbers": headline(found),
         "result": result(found.history, test.known if test else 0),
         "alarms": alarm_boxes(plan, found.history),
@@ -65,6 +69,12 @@ def contents(found: Findings) -> dict[str, Any]:
         "skipped": train.skipped | (test.skipped if test else {}),
         "settings": settings(plan),
     }
+
+
+def verdict_of(found: Findings) -> list[str]:
+    if found.verdict is None:
+        return []
+    return in_words(found.verdict, found.dataset.train.kind.noun, len(found.plan.labelled), found.run)
 
 
 def headline(found: Findings) -> list[tuple[str, str]]:
