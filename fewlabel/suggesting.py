@@ -224,5 +224,7 @@ def write_suggestions(path: Path, examples: Examples, positions: NDArray[np.int6
     write_csv(path, HEADER, [(name, "") for name, _ in chosen])
     shown = [Shown(name, examples.show(position), str(rank)) for rank, (name, position) in enumerate(chosen, 1)]
     page = path.with_suffix(".html")
-    write_page(page, "to-label.html.jinja", {"title": path.stem, "examples": shown, "noun": examples.kind.noun})
+    title = f"{len(chosen)} {examples.kind.noun} to label, the most useful first"
+    advice = f"Write the class of each into the column label of {path.name}, then give that file as --labels."
+    write_page(page, "to-label.html.jinja", {"title": title, "advice": advice, "examples": shown})
     return page

@@ -35,7 +35,7 @@ LAYERS = [
     {"training"},
     {"model", "export"},
     {"runs"},
-    {"demo", "grid", "drift", "estimator", "caching", "suggesting"},
+    {"demo", "grid", "drift", "estimator", "caching", "suggesting", "auditing"},
     {"paper"},
     {"commands", "__main__"},
 ]

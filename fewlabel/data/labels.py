@@ -86,11 +86,29 @@ def read_label_file(path: Path, names: "Names", notes: list[str]) -> dict[str, s
     return labels
 
 
+def read_answers(path: Path) -> list[tuple[str, str, str]]:
+    """Name, label and guess of each row of a file that fewlabel has written and somebody may have filled in."""
+    rows = read_table(path, "file")
+    header = [normal(cell) for cell in rows[0].cells] if rows else []
+    file, label = (column(path, header, wanted) for wanted in (FILE_COLUMNS, LABEL_COLUMNS))
+    if file is None or label is None:
+        raise UserError(f"{path} has no columns file and label: is it the right file?")
+    guess = column(path, header, (GUESS,))
+    return [
+        (cell(row, file), as_label(cell(row, label)), "" if guess is None else cell(row, guess)) for row in rows[1:]
+    ]
+
+
+def normal(name: str) -> str:
+    """Of a column: without case, spaces and the like."""
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
 def understood(path: Path, rows: list[Row], names: "Names") -> tuple[Columns, list[Row]]:
     """Which columns are which, and the rows below the header. There may be none if a row begins with a picture."""
     if not rows:
         raise UserError(f"the label file {path} is empty.")
-    header = ["".join(c for c in cell.casefold() if c.isalnum()) for cell in rows[0].cells]
+    header = [normal(cell) for cell in rows[0].cells]
     file, label = (column(path, header, wanted) for wanted in (FILE_COLUMNS, LABEL_COLUMNS))
     if file is not None and label is not None:
         if len(rows) == 1:

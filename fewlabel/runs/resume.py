@@ -18,6 +18,7 @@ from ..ranks import Ranks, launch
 from ..terminal import Terminal
 from ..training import Plan, Recipe, make_plan
 from ..training.length import for_images, for_minutes
+from .audited import refuse_audited
 from .directory import RunDirectory
 from .stages import stages_of
 
@@ -62,6 +63,8 @@ def open_run(
 
     def prepare() -> tuple[Plan, dict[str, Any] | None, str]:
         plan = make_plan(recipe, dataset, encoder)
+        if not recipe.spend_audit:
+            refuse_audited(directory, recipe.data, (dataset.train.names[i] for i in plan.labelled))
         ranks.check(plan.device, recipe.batch, recipe.share_norms)
         data = data_fingerprint(dataset)
         directory.lock()

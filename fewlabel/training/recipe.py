@@ -15,7 +15,7 @@ from ..settings import Setting, parameters_of
 
 DATA, TRAINING, OUTPUT, ADVANCED = GROUPS = ("Data", "Training", "Output and device", "Advanced")
 # Where and with what a run happens and what it leaves behind, not what it computes.
-PLACES = ("out", "root", "download", "device", "threads", "predictions", "backend", "scheduler")
+PLACES = ("out", "root", "download", "device", "threads", "predictions", "backend", "scheduler", "spend_audit")
 FLIP = "horizontal-flip"
 
 
@@ -38,6 +38,9 @@ class Recipe:
     labels_per_class: Annotated[
         int | None, Setting("keep this many labels per class and hide the others", least=1, group=DATA)
     ] = None
+    spend_audit: Annotated[
+        bool, Setting("train on labels of pictures that measured an earlier run (`fewlabel audit`)", group=DATA)
+    ] = False
     test: Annotated[str | None, Setting("held-out test folder, one subfolder per class", group=DATA)] = None
     root: Annotated[str | None, Setting("folder with the official files of a named data set", group=DATA)] = None
     download: Annotated[bool, Setting("download those files into --root", group=DATA)] = False

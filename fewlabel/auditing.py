@@ -1,0 +1,284 @@
+"""How good are the predictions, without a test set? A person answers for a few, drawn by strata of confidence.
+
+The unlabelled examples are divided into STRATA equal parts by confidence, and as many are drawn from each. The accuracy
+is the mean over strata. Its interval is Wilson's, for as many answers as a simple random sample would need to be as
+exact (within the number of answers and twice that).
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .data import Dataset
+from .data.labels import NO_CLASS, read_answers, same_form
+from .errors import UserError
+from .files import write_csv, write_json
+from .guessing import PENALTY, SCALE, prepared
+from .model import load_model
+from .pages import Shown, write_page
+from .runs import RunDirectory
+from .runs.directory import AUDIT, FLOOR, PREDICTIONS
+from .runs.finish import predict_unlabelled
+from .runs.resume import saved_run
+
+STRATA = 5
+LEAST = 10  # answers for the statement about one class
+HEADER = ("file", "label")
+CONFIDENCE = 1.959964  # standard errors of a 95% interval
+
+
+class Interval(NamedTuple):
+    """A share and its 95% confidence interval."""
+
+    share: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.share:.1%} (95% interval: {self.low:.1%} to {self.high:.1%})"
+
+
+@dataclass
+class Audit:
+    """What was drawn, what was predicted for it, and what a person has answered."""
+
+    strata: list[list[str]]  # names drawn from each
+    sizes: list[int]  # of each, in all
+    guesses: dict[str, str]  # the run's
+    floor: dict[str, str] = field(default_factory=dict)  # those of the labels alone, where there are any
+    answers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for names in self.strata for name in names]
+
+    def accuracy(self, guesses: Mapping[str, str]) -> Interval:
+        """Of some guesses, by the answers so far."""
+        counts = [(size, *self.right(names, guesses)) for size, names in zip(self.sizes, self.strata, strict=True)]
+        return stratified(merged(counts))
+
+    def right(self, names: Sequence[str], guesses: Mapping[str, str]) -> tuple[int, int]:
+        """How many of the answered ones are right, and how many there are."""
+        answered = [name for name in names if name in self.answers]
+        return sum(self.answers[name] == guesses[name] for name in answered), len(answered)
+
+
+def merged(counts: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """(size, right, answered) of each stratum; one without answers is taken together with its neighbour."""
+    found: list[tuple[int, int, int]] = []
+    for size, right, answered in counts:
+        if found and (not answered or not found[-1][2]):
+            before = found.pop()
+            size, right, answered = before[0] + size, before[1] + right, before[2] + answered
+        found.append((size, right, answered))
+    return found
+
+
+def stratified(counts: Sequence[tuple[int, int, int]]) -> Interval:
+    """The accuracy from (size, right, answered) of each stratum."""
+    total, answers = sum(size for size, _, _ in counts), sum(answered for _, _, answered in counts)
+    share = sum(size / total * right / answered for size, right, answered in counts)
+    variance = 0.0
+    for size, right, answered in counts:
+        likely = (right + 0.5) / (answered + 1)
+        variance += (size / total) ** 2 * likely * (1 - likely) / answered
+    worth = min(max(share * (1 - share) / variance, answers), 2 * answers)
+    return wilson(share, worth)
+
+
+def wilson(share: float, count: float) -> Interval:
+    """Wilson's interval of a share that was seen in so many answers, which need not be a whole number."""
+    squared = CONFIDENCE**2 / count
+    middle = (share + squared / 2) / (1 + squared)
+    half = CONFIDENCE / (1 + squared) * math.sqrt(share * (1 - share) / count + squared / (4 * count))
+    return Interval(share, max(0.0, middle - half), min(1.0, middle + half))
+
+
+# ---- drawing
+
+
+def draw_strata(confidence: NDArray[np.float64], n: int, seed: int) -> tuple[list[NDArray[np.int64]], list[int]]:
+    """Positions drawn from each stratum of confidence, and the size of each."""
+    if n < STRATA:
+        raise UserError(f"an audit needs at least {STRATA} examples, not {n}.")
+    if n > len(confidence):
+        raise UserError(f"there are only {len(confidence)} examples to draw from: ask for fewer with -n.")
+    draw = np.random.default_rng(seed)
+    parts = np.array_split(np.argsort(confidence, kind="stable"), STRATA)
+    counts = [len(part) for part in np.array_split(np.arange(n), STRATA)]
+    found = [draw.choice(part, count, replace=False) for part, count in zip(parts, counts, strict=True)]
+    return found, [len(part) for part in parts]
+
+
+def start_audit(run: RunDirectory, n: int, output: Path, root: str | None = None) -> Path:
+    """Draw examples, write them shuffled and without guesses to a CSV file and a page, and remember them in the run."""
+    before = read_audit(run)
+    if before is not None and not before.answers:
+        raise UserError(f"{run.path} has an audit without answers: give them with --answers, or remove {run / AUDIT}.")
+    if before is not None:
+        raise UserError(f"{run.path} was audited already: a second look at the same model needs a new run.")
+    plan, dataset = saved_run(run, root)
+    predictions, positions = predict_unlabelled(plan, dataset, load_model(run.path))
+    drawn, sizes = draw_strata(predictions.confidence.double().numpy(), n, plan.recipe.seed)
+    labels, names = predictions.labels, predictions.names
+    chosen = [int(position) for part in drawn for position in part]
+    guesses = {names[i]: labels[i] for i in chosen}
+    of_floor = floor_guesses(run)
+    floor = {name: of_floor[name] for name in guesses if name in of_floor}
+    audit = Audit([[names[i] for i in part] for part in drawn], sizes, guesses, floor if len(floor) == n else {})
+    np.random.default_rng(plan.recipe.seed + 1).shuffle(chosen)
+    write_csv(output, HEADER, [(names[i], "") for i in chosen])
+    train = dataset.train
+    shown = [Shown(names[i], train.show(int(positions[i])), str(rank)) for rank, i in enumerate(chosen, 1)]
+    page = output.with_suffix(".html")
+    contents = {
+        "title": f"{n} {train.kind.noun} to judge",
+        "advice": f"Write the class of each into the column label of {output.name}: {', '.join(train.classes)}, or "
+        f"{NO_CLASS} for no class. Then: fewlabel audit {run.path} --answers {output.name}",
+        "examples": shown,
+    }
+    write_page(page, "to-label.html.jinja", contents)
+    write_json(run / AUDIT, asdict(audit))
+    return page
+
+
+def floor_guesses(run: RunDirectory) -> dict[str, str]:
+    """What the labels alone predict for each unlabelled example; nothing where there was no floor."""
+    path = run / FLOOR / PREDICTIONS
+    return {name: guess for name, _, guess in read_answers(path)} if path.exists() else {}
+
+
+def read_audit(run: RunDirectory) -> Audit | None:
+    """None where there was none."""
+    path = run / AUDIT
+    if not path.exists():
+        return None
+    try:
+        facts = json.loads(path.read_text())
+        return Audit(**{name: facts[name] for name in ("strata", "sizes", "guesses", "floor", "answers")})
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise UserError(f"{path} is damaged: remove it and audit again.") from error
+
+
+# ---- answers
+
+
+class Answered(NamedTuple):
+    audit: Audit
+    strange: dict[str, int]  # answers that name no class of the model, and how often
+
+
+def take_answers(run: RunDirectory, path: Path) -> Answered:
+    """Keep what a person has answered."""
+    audit = read_audit(run)
+    if audit is None:
+        raise UserError(f"{run.path} has no audit yet: fewlabel audit {run.path} -n 30 -o audit.csv.")
+    classes = load_model(run.path).classes
+    by_form = {same_form(name): name for name in classes}
+    strange: dict[str, int] = {}
+    answers: dict[str, str] = {}
+    known = set(audit.names)
+    for name, label, _ in read_answers(path):
+        if name not in known:
+            raise UserError(f"{path} names {name}, which was not drawn for the audit of {run.path}.")
+        if not label:
+            continue
+        answers[name] = by_form.get(same_form(label), label)
+        if same_form(label) not in by_form and label != NO_CLASS:
+            strange[label] = strange.get(label, 0) + 1
+    if len(answers) < STRATA:
+        raise UserError(f"{path} has {len(answers)} answers: fill in at least {STRATA}.")
+    audit.answers = answers
+    write_json(run / AUDIT, asdict(audit))
+    return Answered(audit, strange)
+
+
+def by_class(audit: Audit) -> dict[str, tuple[int, int]]:
+    """Of each class that was guessed often enough: how many of the guesses are right, and how many there are."""
+    found = {}
+    for name in sorted(set(audit.guesses.values())):
+        answered = [one for one in audit.answers if audit.guesses[one] == name]
+        if len(answered) >= LEAST:
+            found[name] = (sum(audit.answers[one] == name for one in answered), len(answered))
+    return found
+
+
+# ---- labels that look wrong
+
+
+class Suspicious(NamedTuple):
+    name: str
+    label: str
+    other: str  # that the other labels speak for
+    probability: float  # of the label itself
+
+
+def suspicious_labels(run: RunDirectory, root: str | None = None) -> list[Suspicious]:
+    """Training labels with which the others disagree, the least likely first: each is left out in turn."""
+    plan, dataset = saved_run(run, root)
+    train = dataset.train
+    rows = rows_to_compare(run, dataset, plan.labelled.numpy())
+    labels = train.labels[plan.labelled].numpy()
+    found = []
+    for position, (probability, other) in disagreements(rows, labels).items():
+        name = train.names[int(plan.labelled[position])]
+        found.append(Suspicious(name, train.classes[labels[position]], train.classes[other], probability))
+    return sorted(found, key=lambda one: one.probability)
+
+
+def rows_to_compare(run: RunDirectory, dataset: Dataset, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Features of those examples: of an encoder, or of the run's own network."""
+    train = dataset.train
+    rows = train.kind.comparable_rows(train.inputs[positions])
+    if rows is not None:
+        return rows.numpy()
+    names = [train.names[position] for position in positions]
+    some = replace(train, inputs=train.inputs[positions], labels=train.labels[positions], names=names)
+    return load_model(run.path).features(some)
+
+
+def disagreements(rows: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[int, tuple[float, int]]:
+    """Positions whose label is not what logistic regression on the others says; with its probability, and what it says.
+
+    Only classes with another label can be judged.
+    """
+    from sklearn.linear_model import LogisticRegression  # slow to import
+
+    scaled = SCALE * prepared(rows)
+    span, _ = np.linalg.qr(scaled.T)
+    scaled = scaled @ span
+    found: dict[int, tuple[float, int]] = {}
+    for position, label in enumerate(labels.tolist()):
+        others = np.arange(len(labels)) != position
+        if label not in labels[others] or len(np.unique(labels[others])) < 2:
+            continue
+        model = LogisticRegression(C=PENALTY, max_iter=500, class_weight="balanced").fit(scaled[others], labels[others])
+        (probabilities,) = model.predict_proba(scaled[[position]])
+        other = int(model.classes_[probabilities.argmax()])
+        if other != label:
+            found[position] = (float(probabilities[model.classes_ == label][0]), other)
+    return found
+
+
+def summary(answered: Answered, noun: str) -> list[str]:
+    """The result in words."""
+    audit = answered.audit
+    mine = audit.accuracy(audit.guesses)
+    sentences = [f"{len(audit.answers)} of {len(audit.names)} {noun} answered. Accuracy of the predictions: {mine}"]
+    if audit.floor:
+        sentences.append(f"Accuracy of the labels alone, on the same {noun}: {audit.accuracy(audit.floor)}")
+        answers = audit.answers.items()
+        ours = sum(answer == audit.guesses[name] != audit.floor[name] for name, answer in answers)
+        theirs = sum(answer == audit.floor[name] != audit.guesses[name] for name, answer in answers)
+        sentences.append(f"Right with the unlabelled {noun} only: {ours}; right with the labels alone only: {theirs}.")
+    for name, (right, count) in by_class(audit).items():
+        sentences.append(f"Of those called {name}, {right} of {count} are right.")
+    for label, count in answered.strange.items():
+        sentences.append(f"{count} answers say '{label}', which is no class of the model: they count as wrong.")
+    return sentences

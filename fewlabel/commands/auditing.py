@@ -1,0 +1,59 @@
+"""audit: how good are the predictions, by the answers of a person."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ..auditing import start_audit, summary, suspicious_labels, take_answers
+from ..errors import UserError
+from ..model import load_model
+from ..runs import RunDirectory
+from ..suggesting import holds_work
+
+SHOWN = 10  # suspicious labels
+
+
+def audit(
+    run: Annotated[str, Parameter(help="directory of a finished run")],
+    /,
+    *,
+    n: Annotated[int, Parameter(name=["-n", "--number"], help="how many to draw")] = 30,
+    output: Annotated[
+        str, Parameter(alias="-o", help="CSV file to write: file,label with empty labels, shuffled, without guesses")
+    ] = "audit.csv",
+    answers: Annotated[str | None, Parameter(help="that file, filled in: tell the accuracy")] = None,
+    root: Annotated[str | None, Parameter(help="folder with the official files of a named data set")] = None,
+    overwrite: Annotated[bool, Parameter(help="replace the output file", negative="")] = False,
+) -> None:
+    """Measure the accuracy of a run's predictions by a person's answers to a few of them."""
+    directory = RunDirectory(run)
+    with directory:
+        directory.lock()
+        if answers is None:
+            draw(directory, n, Path(output), root, overwrite)
+        else:
+            tell(directory, Path(answers), root)
+
+
+def draw(run: RunDirectory, n: int, path: Path, root: str | None, overwrite: bool) -> None:
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"there is no folder {path.absolute().parent} for --output.")
+    if holds_work(path) and not overwrite:
+        raise UserError(f"{path} is there already, with labels or other content: replace it with --overwrite.")
+    page = start_audit(run, n, path, root)
+    noun = load_model(run.path).kind.noun
+    print(f"{n} {noun} to judge: {path} ({noun} shown in {page})")
+    print(f"Fill in the column label, then: fewlabel audit {run.path} --answers {path}")
+
+
+def tell(run: RunDirectory, path: Path, root: str | None) -> None:
+    noun = load_model(run.path).kind.noun
+    for sentence in summary(take_answers(run, path), noun):
+        print(sentence)
+    print(f"These {noun} are kept apart: `fewlabel train` refuses their labels unless --spend-audit is given.")
+    found = suspicious_labels(run, root)
+    if found:
+        print(f"{len(found)} training labels look wrong, judged by the others:")
+    for one in found[:SHOWN]:
+        print(f"  {one.name}: labelled {one.label}, looks like {one.other}")

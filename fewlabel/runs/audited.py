@@ -1,0 +1,32 @@
+"""Audited examples: a person's answers about them measure a model, so they are no labels to train on."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import UserError
+from .directory import AUDIT, RunDirectory
+
+
+def audited_examples(runs: Path, data: str) -> dict[str, str]:
+    """Examples of that data which were drawn for the audit of some run in a folder of runs: name -> run."""
+    found: dict[str, str] = {}
+    for path in sorted(runs.glob(f"*/{AUDIT}")) if runs.is_dir() else ():
+        try:
+            facts = RunDirectory(path.parent).facts()
+            strata = json.loads(path.read_text())["strata"]
+            if facts and facts["recipe"]["data"] == data:
+                found |= {str(name): str(path.parent) for names in strata for name in names}
+        except (UserError, OSError, ValueError, LookupError, TypeError):
+            continue  # what lies there is no run, or its audit is damaged
+    return found
+
+
+def refuse_audited(run: RunDirectory, data: str, labelled: Iterable[str]) -> None:
+    """Labels of examples that were audited in a run beside this one."""
+    audited = audited_examples(run.path.absolute().parent, data)
+    if spent := [name for name in labelled if name in audited]:
+        raise UserError(
+            f"{len(spent)} of the labelled examples were drawn for the audit of {audited[spent[0]]}, beginning with "
+            f"{spent[0]}: trained on, they can measure nothing any more. Leave them out, or say --spend-audit."
+        )
