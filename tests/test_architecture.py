@@ -35,7 +35,7 @@ LAYERS = [
     {"training"},
     {"model", "export"},
     {"runs"},
-    {"demo", "grid", "drift", "estimator", "caching", "suggesting", "auditing"},
+    {"demo", "grid", "drift", "estimator", "caching", "suggesting", "auditing", "mistakes", "sorting"},
     {"paper"},
     {"commands", "__main__"},
 ]

@@ -8,12 +8,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..data import load_test
 from ..errors import UserError
 from ..evaluate import Evaluation
+from ..mistakes import trained_on, write_mistakes
 from ..model import load_model
 from ..runs import RunDirectory
 from ..runs.directory import REPORT
 from ..runs.finish import remake_report
+from ..sorting import sort_pictures
 
 Run = Annotated[str, Parameter(help="directory of a finished run")]
 Device = Annotated[str | None, Parameter(help="cpu, cuda or mps; default the best available")]
@@ -25,10 +28,15 @@ def predict(
     /,
     *,
     output: Annotated[
-        str, Parameter(alias="-o", help="CSV file to write: file, label, confidence, one column per class")
+        str,
+        Parameter(alias="-o", help="CSV file to write: file, label, guess, confirmed, confidence, a column per class"),
     ] = "predictions.csv",
     min_confidence: Annotated[float, Parameter(help="pictures with less confidence go into --review instead")] = 0.0,
     review: Annotated[str, Parameter(help="CSV file of those, least confident first")] = "review.csv",
+    sort: Annotated[
+        str | None, Parameter(help="copy the pictures into one folder per class there; unsure ones into review/")
+    ] = None,
+    link: Annotated[bool, Parameter(help="with --sort: make links instead of copies", negative="")] = False,
     device: Device = None,
 ) -> None:
     """Label a folder of pictures (or one picture) with a trained model."""
@@ -39,6 +47,10 @@ def predict(
         raise UserError(f"--output and --review are the same file, {review}: name two.")
     if not 0 <= min_confidence <= 1:
         raise UserError(f"--min-confidence must be between 0 and 1, not {min_confidence:g}.")
+    if link and sort is None:
+        raise UserError("--link is for --sort FOLDER.")
+    if sort is not None and Path(path).suffix == ".npz":
+        raise UserError("--sort is for pictures: rows of an .npz file cannot be sorted into folders.")
     model = load_model(run, device)
     noun = model.kind.noun
     sure, unsure = model.label(path).split(min_confidence)
@@ -47,6 +59,10 @@ def predict(
     if min_confidence:
         unsure.write(Path(review))
         print(f"{len(unsure)} {noun} to review, with a confidence below {min_confidence:g}: {review}")
+    if sort is not None:
+        folders = sort_pictures(Path(path), Path(sort), sure, unsure, link)
+        counts = ", ".join(f"{name} {count}" for name, count in sorted(folders.items()))
+        print(f"{sum(folders.values())} {noun} {'linked' if link else 'copied'} into {sort}: {counts}")
 
 
 def evaluate(
@@ -62,13 +78,17 @@ def evaluate(
         Parameter(help="CSV or .xlsx file with the columns file and label; of several, the later wins"),
     ] = None,
     device: Device = None,
+    mistakes: Annotated[
+        str | None, Parameter(help="page to write with the wrong ones, and a CSV file beside it: mistakes.html")
+    ] = None,
     calibrate: Annotated[
         bool, Parameter(help="fit the model's confidence to these pictures (temperature scaling) and save it")
     ] = False,
 ) -> None:
     """Measure the accuracy of a trained model on labelled pictures."""
     model = load_model(run, device)
-    found = model.evaluate(data, labels, root=root)
+    examples = load_test(data, root, labels=labels, classes=model.classes, kind=model.kind)
+    found = model.evaluate(examples)
     console = Console()
     console.print(class_table(found, model.kind.noun))
     low, high = found.interval
@@ -76,6 +96,16 @@ def evaluate(
         f"Accuracy: {found.accuracy:.2%} of {found.count} {model.kind.noun} (95% interval: {low:.2%} to {high:.2%})"
     )
     console.print(f"Expected calibration error: {100 * found.calibration_error:.1f} points")
+    if count := trained_on(run, data, examples, found):
+        console.print(
+            f"Warning: {count} of these {model.kind.noun} are labels that the model was trained on: that says little of "
+            f"others. For an honest figure: fewlabel audit {run}",
+            soft_wrap=True,
+            markup=False,
+        )
+    if mistakes is not None:
+        wrong = write_mistakes(Path(mistakes), examples, found)
+        console.print(f"{wrong} mistakes: {Path(mistakes).with_suffix('.html')}", soft_wrap=True, markup=False)
     if found.skipped:
         first = next(iter(found.skipped))
         console.print(f"{len(found.skipped)} pictures could not be read, beginning with {first}.", markup=False)

@@ -1,0 +1,45 @@
+"""What a model gets wrong, for a person to look at; and whether it was judged by what it was trained on."""
+
+from pathlib import Path
+
+from .data import Examples
+from .errors import UserError
+from .evaluate import Evaluation
+from .files import write_csv
+from .pages import Shown, write_page
+from .runs import RunDirectory
+
+SHOWN = 500  # on the page, at most
+
+
+def write_mistakes(path: Path, examples: Examples, found: Evaluation) -> int:
+    """The wrong ones, the surest first: a page, and a CSV file beside it. Returns how many there are."""
+    if path.suffix.lower() not in (".html", ".csv"):
+        raise UserError(f"--mistakes must end in .html or .csv, not {path.name}.")
+    guesses, confidence = found.probabilities.argmax(1), found.probabilities.amax(1)
+    wrong = ((found.labels >= 0) & (guesses != found.labels)).nonzero().flatten()
+    wrong = wrong[confidence[wrong].argsort(descending=True, stable=True)]
+    rows = [
+        (examples.names[i], found.classes[found.labels[i]], found.classes[guesses[i]], f"{confidence[i]:.4f}")
+        for i in wrong.tolist()
+    ]
+    write_csv(path.with_suffix(".csv"), ("file", "label", "guess", "confidence"), rows)
+    shown = [
+        Shown(name, examples.show(position), f"{label}, taken for {guess} ({float(sure):.0%}):")
+        for position, (name, label, guess, sure) in zip(wrong.tolist()[:SHOWN], rows, strict=False)
+    ]
+    title = f"{len(rows)} mistakes among {found.count} {examples.kind.noun}"
+    advice = "The surest first: look here for wrong labels, for classes that look alike, and for what the model misses."
+    write_page(path.with_suffix(".html"), "to-label.html.jinja", {"title": title, "advice": advice, "examples": shown})
+    return len(rows)
+
+
+def trained_on(run: str, data: str, examples: Examples, found: Evaluation) -> int:
+    """How many of the examples that judged a model are among its own training labels."""
+    directory = RunDirectory(run)
+    facts = directory.facts()
+    if facts is None or Path(facts["recipe"]["data"]).resolve() != Path(data).resolve() or not Path(data).is_dir():
+        return 0
+    labelled = set(directory.labelled_names())
+    known = (found.labels >= 0).tolist()
+    return sum(name in labelled for name, judged in zip(examples.names, known, strict=True) if judged)

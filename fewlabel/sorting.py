@@ -1,0 +1,65 @@
+"""Pictures copied into one folder per class, as a model predicts them."""
+
+import filecmp
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from .errors import UserError
+from .files import make_folder
+from .predictions import Predictions
+from .terminal import with_progress
+
+REVIEW = "review"  # where unsure ones go
+
+
+def sort_pictures(source: Path, destination: Path, sure: Predictions, unsure: Predictions, link: bool) -> Counter[str]:
+    """Copy (or link) the pictures of a folder; returns how many each folder got. Nothing is moved or overwritten."""
+    top = source if source.is_dir() else source.parent
+    inside = destination.resolve().is_relative_to(top.resolve())
+    if inside and source.is_dir():
+        raise UserError(f"{destination} lies within {source}: sort the pictures into a folder outside of it.")
+    folders = folder_names(sure.classes)
+    work = [(name, folders[label]) for name, label in zip(sure.names, sure.labels, strict=True)]
+    work += [(name, REVIEW) for name in unsure.names]
+    done: Counter[str] = Counter()
+    for name, folder in with_progress(work, len(work), f"Sorting into {destination}"):
+        place(top / name, destination / folder / name, link)
+        done[folder] += 1
+    return done
+
+
+def folder_names(classes: Iterable[str]) -> dict[str, str]:
+    """Class -> a folder that every system can have; no two classes share one."""
+    found: dict[str, str] = {}
+    taken = {REVIEW}
+    for name in classes:
+        safe = re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name).strip(" .") or "_"
+        candidate, number = safe, 2
+        while candidate.casefold() in taken:
+            candidate, number = f"{safe}-{number}", number + 1
+        taken.add(candidate.casefold())
+        found[name] = candidate
+    return found
+
+
+def place(picture: Path, target: Path, link: bool) -> None:
+    """A copy that is there already stays; another file of that name stays too, and ours gets a number."""
+    make_folder(target.parent)
+    stem, number = target.stem, 2
+    while target.exists() or target.is_symlink():
+        if filecmp.cmp(picture, target, shallow=False):
+            return
+        target = target.with_name(f"{stem}-{number}{target.suffix}")
+        number += 1
+    try:
+        if link:
+            target.symlink_to(os.path.abspath(picture))
+        else:
+            shutil.copy2(picture, target)
+    except OSError as error:
+        target.unlink(missing_ok=True)
+        raise UserError(f"cannot write {target} ({error.strerror}).") from error

@@ -1,0 +1,108 @@
+"""predict --sort and evaluate --mistakes, as they are typed."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from fewlabel.sorting import folder_names
+from tests.pictures import class_folder, fruit_folder
+from tests.processes import ENVIRONMENT, fewlabel
+
+
+def done(*words: str, cwd: Path) -> str:
+    result = fewlabel(*words, cwd=cwd)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("after")
+    ENVIRONMENT["FEWLABEL_CACHE"] = str(folder / "cache")
+    fruit_folder(folder / "photos")
+    class_folder(folder / "test")
+    words = ("--encoder", "none", "--steps", "30", "--threads", "1", "--no-floor", "--out", "run")
+    done("train", "photos", "--labels", "labels.csv", *words, cwd=folder)
+    return folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_sorted_into_folders(place: Path) -> None:
+    """Copies, by predicted class; nothing is moved or overwritten, and a second time changes nothing."""
+    before = files(place / "test")
+    (place / "sorted/cherry").mkdir(parents=True)
+    first = next(iter(sorted(before)))
+    words = ("predict", "run", "test", "--sort", "sorted", "--min-confidence", "0.6")
+    told = done(*words, cwd=place)
+    assert files(place / "test") == before
+    with open(place / "predictions.csv", newline="", encoding="utf-8-sig") as file:
+        sure = {row["file"]: row["label"] for row in csv.DictReader(file)}
+    with open(place / "review.csv", newline="", encoding="utf-8-sig") as file:
+        unsure = [row["file"] for row in csv.DictReader(file)]
+    expected = {f"{label}/{name}": before[name] for name, label in sure.items()}
+    expected |= {f"review/{name}": before[name] for name in unsure}
+    assert files(place / "sorted") == expected
+    assert f"{len(before)} images copied into sorted: " in told
+    assert done(*words, cwd=place) and files(place / "sorted") == expected
+
+    mine = next(path for path in expected if path.endswith(first))
+    (place / "sorted" / mine).write_bytes(b"mine")
+    done(*words, cwd=place)
+    now = files(place / "sorted")
+    path = Path(mine)
+    assert now[mine] == b"mine" and now[str(path.with_name(f"{path.stem}-2{path.suffix}"))] == before[first]
+    assert len(now) == len(expected) + 1
+
+
+def test_links(place: Path) -> None:
+    done("predict", "run", "test", "--sort", "links", "--link", cwd=place)
+    found = [path for path in (place / "links").rglob("*") if path.is_symlink()]
+    assert len(found) == len(files(place / "test"))
+    assert all(path.resolve().is_relative_to((place / "test").resolve()) for path in found)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("photos", "--sort", "photos/sorted"), "lies within photos"),
+        (("photos", "--link"), "--link is for --sort FOLDER"),
+        (("rows.npz", "--sort", "x"), "rows of an .npz file cannot be sorted"),
+    ],
+)
+def test_what_cannot_be_sorted(place: Path, words: tuple[str, ...], message: str) -> None:
+    result = fewlabel("predict", "run", *words, cwd=place)
+    assert result.returncode == 2 and message in result.stderr
+
+
+def test_folders_for_strange_classes() -> None:
+    names = ("a/b", "a:b", "review", "Review", "..", " x. ", "ü")
+    assert list(folder_names(names).values()) == ["a_b", "a_b-2", "review-2", "Review-3", "_", "x", "ü"]
+
+
+def test_mistakes(place: Path) -> None:
+    """A picture in the wrong folder is the surest mistake, or among them."""
+    Image.open(next((place / "test/cherry").iterdir())).save(place / "test/lime/wrong.png")
+    told = done("evaluate", "run", "test", "--mistakes", "mistakes.html", cwd=place)
+    with open(place / "mistakes.csv", newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    assert f"{len(rows)} mistakes: mistakes.html" in told and "Warning" not in told
+    (found,) = [row for row in rows if row["file"] == "lime/wrong.png"]
+    assert (found["label"], found["guess"]) == ("lime", "cherry")
+    assert [float(row["confidence"]) for row in rows] == sorted(
+        (float(row["confidence"]) for row in rows), reverse=True
+    )
+    page = (place / "mistakes.html").read_text()
+    assert "lime, taken for cherry" in page and page.count("<img") == len(rows)
+    (place / "test/lime/wrong.png").unlink()
+    refused = fewlabel("evaluate", "run", "test", "--mistakes", "mistakes.pdf", cwd=place)
+    assert refused.returncode == 2 and "--mistakes must end in .html or .csv" in refused.stderr
+
+
+def test_judged_by_what_it_was_trained_on(place: Path) -> None:
+    told = done("evaluate", "run", "photos", "--labels", "labels.csv", cwd=place)
+    assert "Warning: 6 of these images are labels that the model was trained on" in told
