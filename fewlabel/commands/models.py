@@ -98,8 +98,8 @@ def evaluate(
     console.print(f"Expected calibration error: {100 * found.calibration_error:.1f} points")
     if count := trained_on(run, data, examples, found):
         console.print(
-            f"Warning: {count} of these {model.kind.noun} are labels that the model was trained on: that says little of "
-            f"others. For an honest figure: fewlabel audit {run}",
+            f"Warning: {count} of these {model.kind.noun} are labels that the model was trained on, which tells little "
+            f"about others. For an honest figure: fewlabel audit {run}",
             soft_wrap=True,
             markup=False,
         )
