@@ -1,7 +1,10 @@
 """Which encoder a run uses: what was asked for, what was decided before, or the default."""
 
+from pathlib import Path
+
 from ..data import Dataset, is_folder
 from ..encoders import ENCODERS, NONE, PHOTOS
+from ..networks.saved import read_description
 from ..terminal import Terminal
 from ..training import Recipe
 from .directory import RunDirectory
@@ -17,6 +20,8 @@ def choose_encoder(recipe: Recipe, dataset: Dataset | None, before: RunDirectory
         return saved["encoder"]
     if recipe.encoder is not None:
         return recipe.encoder
+    if recipe.start_from is not None:
+        return read_description(Path(recipe.start_from)).get("encoder", NONE)
     if dataset is not None:
         return dataset.train.kind.encoder
     if recipe.tune:

@@ -21,6 +21,7 @@ from ..training import Listener, Plan, StepResult, Trainer, fit
 from ..training.listeners import Alarms, Clock, DivergenceCheck, History, ProgressBar
 from .checkpoint import LAST, load_checkpoint, save_checkpoint
 from .directory import FLOOR, METRICS, RunDirectory
+from .start import starting_weights
 
 LABELS_ALONE = "supervised"  # the method of the floor
 SAVE_SECONDS = 60  # a killed run loses at most about this much
@@ -53,11 +54,12 @@ def stages_of(plan: Plan, dataset: Dataset) -> list[Stage]:
 
     Without a test set the floor cannot be evaluated; then it is trained only where that costs seconds.
     """
-    stages = [Stage("", plan.recipe.method, plan)]
+    start = starting_weights(plan, dataset)
+    stages = [Stage("", plan.recipe.method, plan, start)]
     cheap = plan.encoder != NONE and not plan.recipe.tune
     if plan.recipe.floor and plan.recipe.method != LABELS_ALONE and (dataset.test is not None or cheap):
         recipe = replace(plan.recipe, method=LABELS_ALONE, settings={})
-        stages.append(Stage(FLOOR, "labels only", replace(plan, recipe=recipe)))
+        stages.append(Stage(FLOOR, "labels only", replace(plan, recipe=recipe), start))
     return stages
 
 

@@ -15,6 +15,7 @@ from ..networks import TUNED, make_encoder
 from .recipe import FLIP, Recipe
 
 STEPS, EVALUATIONS = 2000, 20
+FEWER_STEPS = 500  # where a run starts from the weights of another
 # Which reached an accuracy on MNIST soonest in short runs; the paper's 0.03 is for 300,000 steps.
 DEFAULT_RATES = {"cnn": 0.2}  # others 0.06
 # How fields that JSON does not know are written and read.
@@ -99,7 +100,7 @@ def make_plan(recipe: Recipe, dataset: Dataset, encoder: str | None = None) -> P
     return Plan(
         recipe=replace(recipe, settings=full_settings(recipe.method, recipe.settings, kind.name)),
         labelled=choose_labelled(recipe, dataset),
-        steps=recipe.steps or STEPS,
+        steps=recipe.steps or (FEWER_STEPS if recipe.start_from else STEPS),
         evaluations=recipe.evaluations or default_evaluations(recipe, dataset),
         network=network,
         encoder=encoder or kind.encoder,

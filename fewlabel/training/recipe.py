@@ -68,6 +68,10 @@ class Recipe:
             group=TRAINING,
         ),
     ] = None
+    start_from: Annotated[
+        str | None,
+        Setting("finished run to start from, for new labels or classes; then 500 steps by default", group=TRAINING),
+    ] = None
     tune: Annotated[bool, Setting("train the encoder too, which takes a GPU", group=TRAINING)] = False
     batch: Annotated[int, Setting("labelled examples per step", least=2, group=TRAINING)] = 32
     mu: Annotated[int, Setting("unlabelled examples per step, as a multiple of the batch", least=1, group=TRAINING)] = 2
@@ -189,7 +193,7 @@ def check_recipe(recipe: Recipe) -> Recipe:
     chosen = chosen_settings(recipe.method, recipe.settings)
     settings = {f"{part}.{name}": value for part, values in chosen.items() for name, value in values.items()}
     root = recipe.root or ("." if recipe.download else None)
-    paths = {"root": root} | {name: getattr(recipe, name) for name in ("data", "test")}
+    paths = {"root": root} | {name: getattr(recipe, name) for name in ("data", "test", "start_from")}
     full: dict[str, Any] = {
         name: str(Path(path).resolve())
         for name, path in paths.items()
