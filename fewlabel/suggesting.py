@@ -22,6 +22,7 @@ from .guessing import nearest, prepared, reduced
 from .model import load_model
 from .pages import Shown, write_page
 from .runs import RunDirectory
+from .runs.audited import audited_examples
 from .runs.choose import choose_encoder
 from .runs.resume import load_data
 from .terminal import Terminal
@@ -193,7 +194,7 @@ def suggest_next(
     rows = examples.kind.rows(examples.inputs)
     features = model.features(examples) if rows is None else rows.numpy()
     known = known_labels(data, examples)
-    before = set(run.labelled_names())
+    before = {*run.labelled_names(), *audited_examples(run.path.absolute().parent, str(Path(data).resolve()))}
     known[[position for position, name in enumerate(examples.names) if name in before]] = 0
     return examples, find_suggestions(features, n, known, probabilities, seed)
 
