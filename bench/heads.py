@@ -2,7 +2,7 @@
 
     python -m bench.heads --root DIR --clipart FOLDER            seeds 0 to 4: choose by hidden training labels
     python -m bench.heads --root DIR --clipart FOLDER --seeds 5 6 7 8 9 --heads "logistic regression" default
-    python -m bench.heads --root DIR --encoder lite --sets cifar10 --labels 4 --heads "logistic regression" default
+    python -m bench.heads --root DIR --encoder lite --sets cifar10 --labels 4 --drawn even
     python -m bench.heads --show
 
 EfficientNet-Lite0 encodes 8,000 training and 4,000 test pictures of each set: CIFAR-10, CIFAR-100 with its 20 coarse
@@ -160,11 +160,13 @@ def done() -> list[dict[str, Any]]:
     return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
 
 
-def cells(names: list[str], sets: list[str], labels: list[int]) -> Iterator[tuple[str, int, str, str]]:
+def cells(
+    names: list[str], sets: list[str], labels: list[int], drawn: list[str]
+) -> Iterator[tuple[str, int, str, str]]:
     for head in names:
         for data in sets:
             for each in labels:
-                for way in ("even", "random"):
+                for way in drawn:
                     if head in GRID or (data in SCREENED and each == 4 and way == "even"):
                         yield data, each, way, head
 
@@ -197,6 +199,7 @@ def main() -> None:
     parser.add_argument("--heads", nargs="+", default=list(HEADS))
     parser.add_argument("--sets", nargs="+", default=list(SETS))
     parser.add_argument("--labels", nargs="+", type=int, default=[4, 1, 2, 10], help="per class")
+    parser.add_argument("--drawn", nargs="+", default=["even", "random"])
     parser.add_argument("--encoder", default=ENCODER)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
@@ -205,7 +208,7 @@ def main() -> None:
     if not options.show:
         there = {tuple(line[key] for key in ("data", "each", "way", "head", "seed")) for line in done()}
         sets = {name: read_set(name, options.root, options.clipart, options.encoder) for name in options.sets}
-        chosen = list(cells(options.heads, options.sets, options.labels))
+        chosen = list(cells(options.heads, options.sets, options.labels, options.drawn))
         work = [(*cell, seed) for seed in options.seeds for cell in chosen]
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         task = joblib.delayed(heads.run)  # by its module, since __main__ has another name in a worker
