@@ -2,6 +2,7 @@
 
     python -m bench.encode                 on an idle machine; one thread, sides in turn, medians
     python -m bench.encode --folders       folders by `encode_folder`: 600 small PNGs, 60 JPEGs of 12 megapixels
+    python -m bench.encode --memory        most memory that a training on 5,000 and on 100,000 pictures takes
 
 The rule that this is to justify: torch on every device, so that features do not depend on which other packages are
 installed; batches of 4 on a CPU, in one process per core with one thread each.
@@ -11,6 +12,8 @@ import argparse
 import copy
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -96,10 +99,52 @@ def folders() -> None:
             print(f"| {title}, again | {time.perf_counter() - began:.2f} s for all |", flush=True)
 
 
+class Small(nn.Module):
+    """As many features as EfficientNet-Lite0 has, in no time: what is to be measured is all the rest."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images.flatten(1).repeat(1, 7)[:, :1280]
+
+
+def memory() -> None:
+    with tempfile.TemporaryDirectory() as top:
+        example = torch.zeros(4, 3, 8, 8)
+        dynamic = ({0: torch.export.Dim("n")},)
+        program = torch.onnx.export(Small(), (example,), dynamic_shapes=dynamic, dynamo=True, verbose=False)
+        assert program is not None
+        program.save(f"{top}/encoder.onnx")
+        for count in (5_000, 100_000):
+            folder = Path(top, str(count))
+            folder.mkdir()
+            draw = np.random.default_rng(0)
+            for number in range(count):
+                Image.fromarray(draw.integers(0, 256, (8, 8, 3), np.uint8)).save(folder / f"{number}.png")
+            labels = "".join(f"{number}.png,{'ab'[number % 2]}\n" for number in range(20))
+            Path(top, f"{count}.csv").write_text(f"file,label\n{labels}")
+            words = ["train", str(folder), "--labels", f"{top}/{count}.csv", "--encoder", f"{top}/encoder.onnx"]
+            code = (
+                "import resource, sys; from fewlabel.commands.main import main; main(sys.argv[1:]); "
+                "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+            )
+            command = [sys.executable, "-c", code, *words, "--steps", "100", "--out", f"{top}/run-{count}"]
+            environment = {**os.environ, "FEWLABEL_CACHE": f"{top}/cache-{count}"}
+            began = time.perf_counter()
+            result = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+            seconds = time.perf_counter() - began
+            print(f"| {count:,} pictures | {result.stdout.split()[-1]} MB | {seconds:.0f} s |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folders", action="store_true")
-    folders() if parser.parse_args().folders else sides()
+    parser.add_argument("--memory", action="store_true")
+    options = parser.parse_args()
+    if options.memory:
+        memory()
+    elif options.folders:
+        folders()
+    else:
+        sides()
 
 
 if __name__ == "__main__":

@@ -30,11 +30,12 @@ from bench import suggest as here
 from bench.heads import read_set, score
 from fewlabel import FewLabelClassifier, load
 from fewlabel import suggest as fewlabel_suggest
-from fewlabel.guessing import first_guess, nearest, prepared, reduced
+from fewlabel.guessing import Prepared, first_guess, nearest
 
 RESULTS = Path(__file__).parent.parent / "docs/results/suggest.jsonl"
 SETS = ("cifar10", "cifar100", "svhn", "tail", "mnist", "sentences")
 ROWS = 8000
+HEADS = {"default": 1.0, "no first guess": 0.0}  # judge -> fixmatch.guess
 Rows = NDArray[np.float32]
 Positions = NDArray[np.int64]
 
@@ -56,7 +57,7 @@ def suggested(rows: Rows, n: int, labels: Positions, seed: int) -> Positions:
 
 def typical(rows: Rows, n: int, labels: Positions, seed: int) -> Positions:
     """TypiClust as published: n groups, in each the row with the nearest neighbours."""
-    small = reduced(prepared(rows))
+    small = Prepared(rows).reduced()
     group = KMeans(n, n_init=1, random_state=seed).fit(small).labels_
     found = []
     for g in range(n):
@@ -73,7 +74,7 @@ def typical(rows: Rows, n: int, labels: Positions, seed: int) -> Positions:
 
 def centres(rows: Rows, n: int, labels: Positions, seed: int) -> Positions:
     """n groups, in each the row that is nearest to the centre."""
-    small = reduced(prepared(rows))
+    small = Prepared(rows).reduced()
     found = KMeans(n, n_init=1, random_state=seed).fit(small)
     distance = found.transform(small)
     distance[found.labels_[:, None] != np.arange(n)] = np.inf
@@ -85,7 +86,7 @@ def coverage(rows: Rows, n: int, labels: Positions, seed: int) -> Positions:
 
     Their radius is the largest in which 95% of balls hold one of n groups only.
     """
-    small = reduced(prepared(rows)).astype(np.float32)
+    small = Prepared(rows).reduced().astype(np.float32)
     group = KMeans(n, n_init=1, random_state=seed).fit(small).labels_
     draw = np.random.default_rng(seed)
     some = draw.choice(len(small), min(500, len(small)), replace=False)
@@ -99,11 +100,10 @@ def coverage(rows: Rows, n: int, labels: Positions, seed: int) -> Positions:
     near = small @ small.T > radius
     left, found = np.ones(len(small), bool), list[int]()
     for _ in range(n):
-        best = int((near[:, left].sum(1) + draw.random(len(small)) / 2).argmax())
-        found.append(best)
-        left &= ~near[best]
-        if not left.any():
-            left[:] = True
+        gain = near[:, left].sum(1) + draw.random(len(small)) / 2
+        gain[found] = -1
+        found.append(int(gain.argmax()))  # by chance where all are covered
+        left &= ~near[found[-1]]
     return np.array(found)
 
 
@@ -135,10 +135,10 @@ def run(rows: Rows, labels: Positions, data: str, each: int, way: str, seed: int
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     chosen = WAYS[way](rows, each * len(np.unique(labels)), labels, seed)
-    if judge == "default":
+    if judge in HEADS:
         known = np.full(len(labels), -1)
         known[chosen] = labels[chosen]
-        head = FewLabelClassifier("icl-ssl", settings={"fixmatch.guess": 1.0}, steps=600, random_state=seed)
+        head = FewLabelClassifier("icl-ssl", settings={"fixmatch.guess": HEADS[judge]}, steps=600, random_state=seed)
         guess = head.fit(rows, known).predict(rows)
     else:
         guess = first_guess(rows, chosen, labels[chosen]).probabilities.argmax(1)
@@ -154,7 +154,7 @@ def done() -> list[dict[str, Any]]:
 
 def show() -> None:
     found = {(r["judge"], r["data"], r["each"], r["way"], r["seed"]): r for r in done()}
-    for judge in ("first guess", "default"):
+    for judge in ("first guess", *HEADS):
         for seeds in (range(5), range(5, 10)):
             print(f"\n{judge}, seeds {seeds[0]} to {seeds[-1]}: accuracy, over random, classes seen\n")
             print("| data | per class | " + " | ".join(WAYS) + " |\n|---|---|" + "---|" * len(WAYS))
@@ -186,7 +186,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=Path)
     parser.add_argument("--ways", nargs="+", default=list(WAYS))
     parser.add_argument("--sets", nargs="+", default=list(SETS))
-    parser.add_argument("--judge", choices=("first guess", "default"), default="first guess")
+    parser.add_argument("--judge", choices=("first guess", *HEADS), default="first guess")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--jobs", type=int, default=2, help="at a time, one thread each")
     parser.add_argument("--show", action="store_true")

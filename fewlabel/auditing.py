@@ -19,7 +19,7 @@ from .data import Dataset
 from .data.labels import NO_CLASS, read_answers, same_form
 from .errors import UserError
 from .files import write_csv, write_json
-from .guessing import PENALTY, SCALE, prepared
+from .guessing import PENALTY, SCALE, Prepared
 from .model import load_model
 from .pages import Shown, write_page
 from .runs import RunDirectory
@@ -250,7 +250,7 @@ def disagreements(rows: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[
     """
     from sklearn.linear_model import LogisticRegression  # slow to import
 
-    scaled = SCALE * prepared(rows)
+    scaled = SCALE * Prepared(rows)[:]
     span, _ = np.linalg.qr(scaled.T)
     scaled = scaled @ span
     found: dict[int, tuple[float, int]] = {}

@@ -9,7 +9,7 @@ Which of them is right depends on the data: clusters where each class is one hea
 the labels where the rows say little about the classes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ PRIOR = 10
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 MOST = 40_000  # rows of the graph; others take the guess of their nearest neighbours in it
 CHUNK = 1024  # rows whose neighbours are searched at a time
+PART = 4096  # rows that are prepared at a time
 TINY = 1e-9
 
 
@@ -41,22 +42,20 @@ class Guess(NamedTuple):
 def first_guess(rows: NDArray[np.float32], labelled: NDArray[np.int64], labels: NDArray[np.int64]) -> Guess:
     """A guess for each row from the labels of those at the positions `labelled`; classes are counted from 0."""
     classes = int(labels.max()) + 1
-    whole = prepared(rows)
-    small = reduced(whole)
+    whole = Prepared(rows)
+    small = whole.reduced()
     chosen = graph_rows(len(rows), labelled)
     place = {position: i for i, position in enumerate(chosen.tolist())}
     inside = np.array([place[position] for position in labelled.tolist()])
     kernel = spread(neighbour_graph(small[chosen]), inside)
     known = whole[labelled]
     guesses = [
-        by_labels(whole, known, labels, classes),
+        by_labels(whole.times, known, labels, classes),
         outside(small, chosen, by_neighbours(kernel, labels, classes)),
         by_clusters(small, labelled, labels, classes),
     ]
     held_out = [
-        in_folds(
-            labels, classes, lambda part: by_labels(whole[labelled], whole[labelled[part]], labels[part], classes)
-        ),
+        in_folds(labels, classes, lambda part: by_labels(known.__matmul__, known[part], labels[part], classes)),
         leave_one_out(kernel, inside, labels, classes),
         in_folds(labels, classes, lambda part: by_clusters(small, labelled[part], labels[part], classes)[labelled]),
     ]
@@ -71,24 +70,47 @@ def first_guess(rows: NDArray[np.float32], labelled: NDArray[np.int64], labels: 
 # ---- rows
 
 
-def prepared(rows: NDArray[np.float32]) -> Array:
-    """Centred and of length 1; of features that are never negative the roots, so that single large ones count less."""
-    values = rows.astype(np.float64)
-    if values.min() >= 0:
-        values = np.sqrt(values)
-    return unit(values - values.mean(0))
+class Prepared:
+    """Rows centred and of length 1; of features that are never negative the roots, so that large ones count less.
+
+    They are prepared some at a time, so that a large memory-mapped table never lies in memory as a whole.
+    """
+
+    def __init__(self, rows: NDArray[np.float32]) -> None:
+        self._rows, self._mean = rows, np.zeros(rows.shape[1])
+        self._roots = all(part.min() >= 0 for part in self._parts())
+        self._mean = sum((self._scaled(part).sum(0) for part in self._parts()), self._mean) / len(rows)
+
+    def __getitem__(self, positions: NDArray[np.int64] | slice) -> Array:
+        return self._made(self._rows[positions])
+
+    def times(self, matrix: Array) -> Array:
+        return np.concatenate([self._made(part) @ matrix for part in self._parts()])
+
+    def reduced(self) -> Array:
+        """In the directions in which they vary most."""
+        if self._rows.shape[1] <= DIMENSIONS:
+            return self[:]
+        products = np.zeros((self._rows.shape[1],) * 2)
+        for part in self._parts():
+            made = self._made(part)
+            products += made.T @ made
+        _, directions = np.linalg.eigh(products)
+        return unit(self.times(directions[:, -DIMENSIONS:]))
+
+    def _parts(self) -> Iterator[NDArray[np.float32]]:
+        return (self._rows[first : first + PART] for first in range(0, len(self._rows), PART))
+
+    def _scaled(self, part: NDArray[np.float32]) -> Array:
+        values = part.astype(np.float64)
+        return np.sqrt(values) if self._roots else values
+
+    def _made(self, part: NDArray[np.float32]) -> Array:
+        return unit(self._scaled(part) - self._mean)
 
 
 def unit(rows: Array) -> Array:
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), TINY)
-
-
-def reduced(rows: Array) -> Array:
-    """The directions in which they vary most."""
-    if rows.shape[1] <= DIMENSIONS:
-        return rows
-    _, directions = np.linalg.eigh(rows.T @ rows)
-    return unit(rows @ directions[:, -DIMENSIONS:])
 
 
 def graph_rows(count: int, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -100,17 +122,21 @@ def graph_rows(count: int, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
 # ---- three guesses
 
 
-def by_labels(rows: Array, known: Array, labels: NDArray[np.int64], classes: int) -> Array:
-    """Logistic regression on the labelled rows alone; its weights lie in their span, so only that is looked at."""
+def by_labels(times: Callable[[Array], Array], known: Array, labels: NDArray[np.int64], classes: int) -> Array:
+    """Logistic regression on the labelled rows alone; its weights lie in their span, so only that is looked at.
+
+    `times` multiplies the rows to be guessed by a matrix.
+    """
     from sklearn.linear_model import LogisticRegression  # slow to import
 
+    span, _ = np.linalg.qr(known.T)
+    rows = SCALE * times(span)
     found = np.full((len(rows), classes), TINY)
     if len(np.unique(labels)) < 2:
         found[:, labels[0]] = 1
         return found
-    span, _ = np.linalg.qr(known.T)
     model = LogisticRegression(C=PENALTY, max_iter=500, tol=1e-6).fit(SCALE * known @ span, labels)
-    found[:, model.classes_] = model.predict_proba(SCALE * rows @ span)
+    found[:, model.classes_] = model.predict_proba(rows)
     return found
 
 

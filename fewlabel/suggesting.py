@@ -18,7 +18,7 @@ from .data.labels import LabelFiles, as_paths
 from .encoders import NONE, PHOTOS
 from .errors import UserError
 from .files import write_csv
-from .guessing import nearest, prepared, reduced
+from .guessing import Prepared, nearest
 from .model import load_model
 from .pages import Shown, write_page
 from .runs import RunDirectory
@@ -70,7 +70,7 @@ def find_suggestions(
     free = np.flatnonzero(~labelled)
     if not len(free):
         raise UserError("every example has a label already: there is nothing to suggest.")
-    whole = reduced(prepared(array)).astype(np.float32)
+    whole = Prepared(array).reduced().astype(np.float32)
     if probabilities is not None:
         return uncertain_and_diverse(whole, labelled, probabilities, n, seed)
     return typical(whole, labelled, n, seed)

@@ -33,17 +33,17 @@ def test_rows_are_centred_and_of_length_1() -> None:
     roots = np.array([[2.0, 0.0], [0.0, 3.0], [1.0, 1.0]])  # since none is negative
     expected = roots - roots.mean(0)
     expected /= np.sqrt((expected**2).sum(1, keepdims=True))
-    np.testing.assert_allclose(guessing.prepared(rows), expected)
+    np.testing.assert_allclose(guessing.Prepared(rows)[:], expected)
     below = rows - 2
     expected = below - below.mean(0)
     expected /= np.sqrt((expected**2).sum(1, keepdims=True))
-    np.testing.assert_allclose(guessing.prepared(below), expected, rtol=1e-6)
+    np.testing.assert_allclose(guessing.Prepared(below)[:], expected, rtol=1e-6)
 
 
 def test_neighbours_in_loops() -> None:
     """Spreading step by step over a graph that is found by sorting; class masses made equal."""
     rows, labels = blobs(40, spread=6.0)
-    whole, labelled = guessing.prepared(rows), some(labels, 2)
+    whole, labelled = guessing.Prepared(rows)[:], some(labels, 2)
     count, near = len(whole), []
     for i in range(count):
         similar = sorted(((float(whole[i] @ whole[j]), j) for j in range(count) if j != i), reverse=True)[:15]
@@ -73,7 +73,7 @@ def test_neighbours_in_loops() -> None:
 
 def test_clusters_in_loops() -> None:
     rows, labels = blobs(30, spread=5.0)
-    whole, labelled = guessing.prepared(rows), some(labels, 2)
+    whole, labelled = guessing.Prepared(rows)[:], some(labels, 2)
     centres = [whole[[i for i in labelled if labels[i] == c]].sum(0) for c in range(3)]
     centres = [centre / np.linalg.norm(centre) for centre in centres]
     for _ in range(guessing.UPDATES):
@@ -94,9 +94,9 @@ def test_clusters_in_loops() -> None:
 
 def test_logistic_regression_in_the_span_of_the_labelled_rows_is_that_of_all_columns() -> None:
     rows, labels = blobs(spread=8.0)
-    whole, labelled = guessing.prepared(rows), some(labels, 3)
+    whole, labelled = guessing.Prepared(rows)[:], some(labels, 3)
     model = LogisticRegression(C=0.1, max_iter=500, tol=1e-8).fit(30 * whole[labelled], labels[labelled])
-    found = guessing.by_labels(whole, whole[labelled], labels[labelled], 3)
+    found = guessing.by_labels(whole.__matmul__, whole[labelled], labels[labelled], 3)
     np.testing.assert_allclose(found, model.predict_proba(30 * whole), atol=1e-3)
 
 
@@ -163,7 +163,7 @@ def test_many_rows_take_the_guess_of_their_neighbours(monkeypatch: pytest.Monkey
     monkeypatch.setattr(guessing, "MOST", 150)
     assert len(guessing.graph_rows(600, labelled)) < 160
     assert accuracy(rows, labels, labelled) > 0.95
-    whole = guessing.prepared(rows)
+    whole = guessing.Prepared(rows)[:]
     chosen = guessing.graph_rows(600, labelled)
     guess = np.eye(3)[labels[chosen]]
     np.testing.assert_array_equal(guessing.outside(whole, chosen, guess)[chosen], guess)
@@ -189,3 +189,17 @@ def test_fixmatch_learns_from_it() -> None:
     images = torch.zeros(8, 3, 8, 8, dtype=torch.uint8).numpy()
     with pytest.raises(UserError, match=r"fixmatch.guess works on rows of numbers and on features only"):
         FewLabelClassifier("fixmatch", settings=settings, steps=2).fit(images, [0, 1, 0, 1, -1, -1, -1, -1])
+
+
+def test_rows_that_are_prepared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signed up to rounding: a large table gives what it would give as a whole."""
+    draw = np.random.default_rng(0)
+    rows, matrix = draw.random((50, 200)).astype(np.float32), draw.normal(size=(200, 3))
+    whole = guessing.Prepared(rows)
+    expected = whole[:], whole.times(matrix), whole.reduced()
+    monkeypatch.setattr(guessing, "PART", 7)
+    parts = guessing.Prepared(rows)
+    np.testing.assert_allclose(parts[:], expected[0], atol=1e-12)
+    np.testing.assert_allclose(parts.times(matrix), expected[1], atol=1e-12)
+    found = parts.reduced()
+    np.testing.assert_allclose(found @ found.T, expected[2] @ expected[2].T, atol=1e-8)
