@@ -88,7 +88,8 @@ def stratified(counts: Sequence[tuple[int, int, int]]) -> Interval:
     for size, right, answered in counts:
         likely = (right + 0.5) / (answered + 1)
         variance += (size / total) ** 2 * likely * (1 - likely) / answered
-    worth = min(max(share * (1 - share) / variance, answers), 2 * answers)
+    least = 1 / sum((size / total) ** 2 / answered for size, _, answered in counts)  # fewer where they are uneven
+    worth = min(max(share * (1 - share) / variance, least), 2 * answers)
     return wilson(share, worth)
 
 
@@ -189,6 +190,8 @@ def take_answers(run: RunDirectory, path: Path) -> Answered:
             raise UserError(f"{path} names {name}, which was not drawn for the audit of {run.path}.")
         if not label:
             continue
+        if name in answers:
+            raise UserError(f"{path} has two answers for {name}: keep one.")
         answers[name] = by_form.get(same_form(label), label)
         if same_form(label) not in by_form and label != NO_CLASS:
             strange[label] = strange.get(label, 0) + 1

@@ -107,5 +107,5 @@ def around(before: PixelEncoder, encoder: OnnxModule, network: Classifier, examp
         joined = compose.merge_models(first, middle, [("before/images", inside)], outputs=[outside])
         return compose.merge_models(joined, last, [(outside, "head/features")])
     except Exception as error:  # of another version, or with operators of its own
-        reason = str(error).splitlines()[0]
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"the encoder's graph cannot be joined with the head ({reason}): deploy both files.") from error

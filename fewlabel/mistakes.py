@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from .data import Examples
+from .data.tables import Row, read_table
 from .errors import UserError
 from .evaluate import Evaluation
 from .files import write_csv
@@ -10,12 +11,20 @@ from .pages import Shown, write_page
 from .runs import RunDirectory
 
 SHOWN = 500  # on the page, at most
+HEADER = ("file", "label", "predicted", "confidence")
+
+
+def check_mistakes(path: Path) -> None:
+    """Before any work: may they be written there?"""
+    if path.suffix.lower() not in (".html", ".csv"):
+        raise UserError(f"--mistakes must end in .html or .csv, not {path.name}.")
+    table = path.with_suffix(".csv")
+    if table.exists() and [*read_table(table, "file")[:1]] != [Row(1, list(HEADER))]:
+        raise UserError(f"{table} is there already and holds something else: choose another name for --mistakes.")
 
 
 def write_mistakes(path: Path, examples: Examples, found: Evaluation) -> int:
     """The wrong ones, the surest first: a page, and a CSV file beside it. Returns how many there are."""
-    if path.suffix.lower() not in (".html", ".csv"):
-        raise UserError(f"--mistakes must end in .html or .csv, not {path.name}.")
     guesses, confidence = found.probabilities.argmax(1), found.probabilities.amax(1)
     wrong = ((found.labels >= 0) & (guesses != found.labels)).nonzero().flatten()
     wrong = wrong[confidence[wrong].argsort(descending=True, stable=True)]
@@ -23,7 +32,7 @@ def write_mistakes(path: Path, examples: Examples, found: Evaluation) -> int:
         (examples.names[i], found.classes[found.labels[i]], found.classes[guesses[i]], f"{confidence[i]:.4f}")
         for i in wrong.tolist()
     ]
-    write_csv(path.with_suffix(".csv"), ("file", "label", "guess", "confidence"), rows)
+    write_csv(path.with_suffix(".csv"), HEADER, rows)
     shown = [
         Shown(name, examples.show(position), f"{label}, taken for {guess} ({float(sure):.0%}):")
         for position, (name, label, guess, sure) in zip(wrong.tolist()[:SHOWN], rows, strict=False)

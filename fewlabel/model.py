@@ -59,6 +59,11 @@ class Model:
         probabilities = torch.cat(parts).double().numpy()
         return probabilities / probabilities.sum(1, keepdims=True)
 
+    @property
+    def calibrated(self) -> bool:
+        """Was its confidence fitted to labelled examples?"""
+        return self.network.temperature.item() != 1
+
     def features(self, inputs: Any) -> NDArray[np.float32]:
         """The features f(x) of each input."""
         device = self.network.mean.device

@@ -56,5 +56,8 @@ class Predictions:
             )
         ]
         rows += [[name] + [""] * (4 + len(self.classes)) for name in self.skipped]
-        classes = [f"{name} (class)" if name.casefold() in COLUMNS else name for name in self.classes]
+        classes = [
+            f"{name} (class)" if "".join(c for c in name.casefold() if c.isalnum()) in COLUMNS else name
+            for name in self.classes
+        ]
         write_csv(path, (*COLUMNS, *classes), rows)

@@ -50,8 +50,8 @@ def place(picture: Path, target: Path, link: bool) -> None:
     """A copy that is there already stays; another file of that name stays too, and ours gets a number."""
     make_folder(target.parent)
     stem, number = target.stem, 2
-    while target.exists() or target.is_symlink():
-        if filecmp.cmp(picture, target, shallow=False):
+    while os.path.lexists(target):
+        if target.exists() and filecmp.cmp(picture, target, shallow=False):
             return
         target = target.with_name(f"{stem}-{number}{target.suffix}")
         number += 1
@@ -61,5 +61,6 @@ def place(picture: Path, target: Path, link: bool) -> None:
         else:
             shutil.copy2(picture, target)
     except OSError as error:
-        target.unlink(missing_ok=True)
+        if not isinstance(error, FileExistsError):  # of somebody else
+            target.unlink(missing_ok=True)
         raise UserError(f"cannot write {target} ({error.strerror}).") from error

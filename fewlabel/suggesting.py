@@ -6,7 +6,6 @@ neighbours: TypiClust, Hacohen et al., https://arxiv.org/abs/2202.02794. With pr
 examples that are uncertain and diverse: of the least certain ones, those nearest to the centres of as many groups.
 """
 
-import csv
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -194,7 +193,8 @@ def suggest_next(
     rows = examples.kind.rows(examples.inputs)
     features = model.features(examples) if rows is None else rows.numpy()
     known = known_labels(data, examples)
-    before = {*run.labelled_names(), *audited_examples(run.path.absolute().parent, str(Path(data).resolve()))}
+    source = data if data in NAMED else str(Path(data).resolve())
+    before = {*run.labelled_names(), *audited_examples(run.path.absolute().parent, source)}
     known[[position for position, name in enumerate(examples.names) if name in before]] = 0
     return examples, find_suggestions(features, n, known, probabilities, seed)
 
@@ -205,18 +205,6 @@ def known_labels(data: str, examples: Examples) -> NDArray[np.int64]:
     if data in NAMED:
         known[:] = UNLABELLED
     return known
-
-
-def holds_work(path: Path) -> bool:
-    """Is there a file that somebody has worked on, or that is not ours at all?"""
-    if not path.exists():
-        return False
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            header, *rows = csv.reader(file)
-    except (OSError, ValueError, csv.Error):
-        return True
-    return header != list(HEADER) or any(len(row) != 2 or row[1].strip() for row in rows)
 
 
 def write_suggestions(path: Path, examples: Examples, positions: NDArray[np.int64]) -> Path:

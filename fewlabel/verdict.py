@@ -35,6 +35,14 @@ class Verdict(NamedTuple):
         error = math.sqrt(max(self.only_run + self.only_floor - apart**2 / self.tested, 1)) / self.tested
         return 100 * mean, 100 * (mean - CLEAR * error), 100 * (mean + CLEAR * error)
 
+    @property
+    def clear(self) -> bool:
+        """Is it unlikely that the one was right more often than the other by chance? McNemar's exact test."""
+        from scipy.stats import binomtest  # slow to import
+
+        apart = self.only_run + self.only_floor
+        return apart > 0 and bool(binomtest(self.only_run, apart).pvalue < 0.05)
+
 
 def make_verdict(truth: Tensor | None, run: Tensor | None, floor: Tensor | None, agreement: float | None) -> Verdict:
     """From the true classes of the test examples (-1: unknown) and what run and floor predict for them."""
@@ -67,9 +75,9 @@ def in_words(found: Verdict, noun: str, labels: int, run: str) -> list[str]:
     interval = f"{mean:+.1f} points, 95% interval {low:+.1f} to {high:+.1f}"
     beside = f"{accuracy:.1%} of {found.tested:,} test {noun} are right, with the {labels} labels alone "
     beside += f"{found.floor_right / found.tested:.1%} ({interval})."
-    if low > 0:
+    if low > 0 and found.clear:
         return [f"The unlabelled {noun} helped: {beside}", more]
-    if high < 0:
+    if high < 0 and found.clear:
         return [
             f"The unlabelled {noun} did harm: {beside}",
             "Train with --method supervised, check the labels with fewlabel audit, or label more: "

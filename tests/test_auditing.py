@@ -69,6 +69,13 @@ def test_strata_without_answers_are_taken_with_a_neighbour() -> None:
     assert audit.accuracy(audit.guesses).share == pytest.approx(0.6 * 0.5 + 0.4)
 
 
+def test_uneven_answers_are_worth_less() -> None:
+    """26 of one stratum and one of each other tell little about the others."""
+    even = stratified([(100, 3, 6)] * 5)
+    uneven = stratified([(100, 13, 26), (100, 1, 1), (100, 0, 1), (100, 1, 1), (100, 0, 1)])
+    assert uneven.high - uneven.low > 1.5 * (even.high - even.low)
+
+
 def test_wrong_labels_are_found() -> None:
     """Three heaps with four labels each, two of which are swapped; and a class of one label, which nobody can judge."""
     draw = np.random.default_rng(0)

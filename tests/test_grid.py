@@ -91,7 +91,17 @@ def test_the_name_is_of_what_is_computed() -> None:
     changed: dict[str, Any] = {field.name: {field.name: "another"} for field in fields(Recipe)}
     changed |= {"method": {"method": "mixup"}, "settings": {"method": "mixup", "settings": {"mixup.beta": 0.5}}}
     same = {name for name, change in changed.items() if name_of(replace(BASE, **change)) == name_of(BASE)}
-    assert same == {"root", "out", "threads", "device", "download", "predictions", "backend", "scheduler"}
+    assert same == {
+        "root",
+        "out",
+        "threads",
+        "device",
+        "download",
+        "predictions",
+        "backend",
+        "scheduler",
+        "spend_audit",
+    }
     assert name_of(BASE).startswith("supervised-0-")
 
 

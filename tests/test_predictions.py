@@ -47,7 +47,7 @@ def test_the_file(tmp_path: Path) -> None:
 
 
 def test_classes_that_are_called_like_a_column(tmp_path: Path) -> None:
-    whole = Predictions(["1.png"], torch.tensor([[0.5, 0.3, 0.2]]), ("file", "Label", "cat"))
+    whole = Predictions(["1.png"], torch.tensor([[0.5, 0.3, 0.2]]), ("file", "Label?", "cat"))
     whole.write(tmp_path / "p.csv")
     header = (tmp_path / "p.csv").read_text(encoding="utf-8-sig").splitlines()[0]
-    assert header == "file,label,guess,confirmed,confidence,file (class),Label (class),cat"
+    assert header == "file,label,guess,confirmed,confidence,file (class),Label? (class),cat"

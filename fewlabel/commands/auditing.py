@@ -6,10 +6,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ..auditing import start_audit, summary, suspicious_labels, take_answers
-from ..errors import UserError
 from ..model import load_model
 from ..runs import RunDirectory
-from ..suggesting import holds_work
+from .outputs import check_output
 
 SHOWN = 10  # suspicious labels
 
@@ -28,6 +27,7 @@ def audit(
 ) -> None:
     """Measure the accuracy of a run's predictions by a person's answers to a few of them."""
     directory = RunDirectory(run)
+    directory.facts_to_continue()  # is it a run? before anything is written into it
     with directory:
         directory.lock()
         if answers is None:
@@ -37,10 +37,7 @@ def audit(
 
 
 def draw(run: RunDirectory, n: int, path: Path, root: str | None, overwrite: bool) -> None:
-    if not path.absolute().parent.is_dir():
-        raise UserError(f"there is no folder {path.absolute().parent} for --output.")
-    if holds_work(path) and not overwrite:
-        raise UserError(f"{path} is there already, with labels or other content: replace it with --overwrite.")
+    check_output(path, "--output", overwrite)
     page = start_audit(run, n, path, root)
     noun = load_model(run.path).kind.noun
     print(f"{n} {noun} to judge: {path} ({noun} shown in {page})")

@@ -11,12 +11,13 @@ from rich.text import Text
 from ..data import load_test
 from ..errors import UserError
 from ..evaluate import Evaluation
-from ..mistakes import trained_on, write_mistakes
+from ..mistakes import check_mistakes, trained_on, write_mistakes
 from ..model import load_model
 from ..runs import RunDirectory
 from ..runs.directory import REPORT
 from ..runs.finish import remake_report
 from ..sorting import sort_pictures
+from .outputs import check_output
 
 Run = Annotated[str, Parameter(help="directory of a finished run")]
 Device = Annotated[str | None, Parameter(help="cpu, cuda or mps; default the best available")]
@@ -37,12 +38,12 @@ def predict(
         str | None, Parameter(help="copy the pictures into one folder per class there; unsure ones into review/")
     ] = None,
     link: Annotated[bool, Parameter(help="with --sort: make links instead of copies", negative="")] = False,
+    overwrite: Annotated[bool, Parameter(help="replace files even if they were corrected", negative="")] = False,
     device: Device = None,
 ) -> None:
     """Label a folder of pictures (or one picture) with a trained model."""
-    for file, flag in ((output, "--output"), (review, "--review")):
-        if not Path(file).absolute().parent.is_dir():
-            raise UserError(f"there is no folder {Path(file).absolute().parent} for {flag}.")
+    for file, flag in ((output, "--output"), *(((review, "--review"),) if min_confidence else ())):
+        check_output(Path(file), flag, overwrite)
     if min_confidence and Path(output).resolve() == Path(review).resolve():
         raise UserError(f"--output and --review are the same file, {review}: name two.")
     if not 0 <= min_confidence <= 1:
@@ -56,6 +57,11 @@ def predict(
     sure, unsure = model.label(path).split(min_confidence)
     sure.write(Path(output))
     print(f"{len(sure)} {noun} labelled, {len(sure.skipped)} could not be read: {output}")
+    if not model.calibrated:
+        print(
+            "Note: the confidence of this model is not calibrated, so 0.9 may be right less often than that; "
+            "`fewlabel evaluate --calibrate` on labelled pictures mends it."
+        )
     if min_confidence:
         unsure.write(Path(review))
         print(f"{len(unsure)} {noun} to review, with a confidence below {min_confidence:g}: {review}")
@@ -86,6 +92,8 @@ def evaluate(
     ] = False,
 ) -> None:
     """Measure the accuracy of a trained model on labelled pictures."""
+    if mistakes is not None:
+        check_mistakes(Path(mistakes))
     model = load_model(run, device)
     examples = load_test(data, root, labels=labels, classes=model.classes, kind=model.kind)
     found = model.evaluate(examples)

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ..errors import UserError
-from ..suggesting import holds_work, suggest_examples, write_suggestions
+from ..suggesting import suggest_examples, write_suggestions
+from .outputs import check_output
 
 
 def suggest(
@@ -28,10 +28,7 @@ def suggest(
 ) -> None:
     """Suggest which pictures to label first."""
     path = Path(output)
-    if not path.absolute().parent.is_dir():
-        raise UserError(f"there is no folder {path.absolute().parent} for --output.")
-    if holds_work(path) and not overwrite:
-        raise UserError(f"{path} is there already, with labels or other content: replace it with --overwrite.")
+    check_output(path, "--output", overwrite)
     examples, found = suggest_examples(data, n, labels=labels, encoder=encoder, run=run, root=root, seed=seed)
     page = write_suggestions(path, examples, found.positions)
     noun = examples.kind.noun

@@ -60,12 +60,16 @@ def read_label_file(path: Path, names: "Names", notes: list[str]) -> dict[str, s
     counted = 0
     for row in rows:
         written, label = cell(row, columns.file), as_label(cell(row, columns.label))
+        if not written:
+            raise UserError(f"the label file {path} names no picture in row {row.number}.")
         name = names.find(path, row, written)
         if name is None:
             missing.append(written)
             continue
         if columns.guess is not None and not by_a_person(path, row, columns):
-            label = ""
+            continue
+        if "\n" in label:
+            raise UserError(f"the label file {path} has a label of several lines in row {row.number}: is a quote open?")
         counted += bool(label)
         before = labels.get(name)
         if before and label and before != label:
@@ -192,6 +196,7 @@ class Names:
         for place, part in enumerate(parts):
             if same_form(part) == same_form(self._top) and place + 1 < len(parts):
                 yield "/".join(parts[place + 1 :]), "with the folder in front"
+                return  # what lies deeper may be another folder of that name
 
 
 def same_form(name: str) -> str:
@@ -209,3 +214,19 @@ def refuse_alike(classes: Iterable[str], source: dict[str, str]) -> None:
                 f"the classes '{other}' ({source[other]}) and '{name}' ({source[name]}) differ only in case, spaces or "
                 "Unicode form: give them one name."
             )
+
+
+def holds_work(path: Path) -> bool:
+    """Is there a file that somebody has worked on, or that is not ours at all? Then it must not be replaced."""
+    if not path.exists():
+        return False
+    try:
+        first, *rows = read_table(path, "file")
+    except (UserError, ValueError):
+        return True
+    header = tuple(first.cells)
+    if header == ("file", "label"):  # to be filled in
+        return any(len(row.cells) != 2 or row.cells[1] for row in rows)
+    if header[:4] == ("file", "label", GUESS, CONFIRMED):  # to be corrected
+        return any(cell(row, 1) != cell(row, 2) or cell(row, 3) for row in rows)
+    return True

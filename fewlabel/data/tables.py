@@ -40,6 +40,8 @@ def as_text(path: Path, content: bytes, what: str) -> str:
         encodings = ["utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"]
     else:
         encodings = ["utf-8-sig", "cp1252"]
+    if content.startswith(codecs.BOM_UTF8):  # as we write it, with whatever bytes a file's name has
+        return content.decode("utf-8-sig", "surrogateescape")
     for encoding in encodings:
         try:
             text = content.decode(encoding)

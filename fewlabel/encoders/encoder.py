@@ -5,7 +5,7 @@ import hashlib
 import zlib
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ..augment import VIEWS
 from ..errors import UserError
 from ..randomness import Draws, generator
+from .efficientnet_lite import EfficientNetLite
 
 Colour = tuple[float, ...]  # of each channel
 NO_FLIP = ("horizontal-flip",)
@@ -82,11 +83,11 @@ class Encoder:
 
 def inference_form(module: nn.Module) -> nn.Module:
     """The module itself, or its faster form where it has one."""
-    return faster(module) if hasattr(module, "folded") else module
+    return faster(module) if isinstance(module, EfficientNetLite | Concatenated) else module
 
 
 @cache
-def faster(module: Any) -> nn.Module:
+def faster(module: "EfficientNetLite | Concatenated") -> nn.Module:
     return module.folded()
 
 

@@ -94,6 +94,10 @@ class RunDirectory:
             )
         if facts and resume:
             self.facts_to_continue()
+        if facts and overwrite and (self / AUDIT).exists():
+            raise UserError(
+                f"{self.path} holds an audit, a person's work: choose another --out, or remove {self / AUDIT}."
+            )
         if not facts and self.path.is_dir():
             there = list(self.path.iterdir())
             begun = (self / LOCK).exists()  # by a run that was killed before it had written its recipe

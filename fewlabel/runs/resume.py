@@ -21,7 +21,7 @@ from ..training.length import for_images, for_minutes
 from .audited import refuse_audited
 from .directory import RunDirectory
 from .stages import stages_of
-from .start import starting_weights
+from .start import refuse_itself, starting_weights
 
 SURROUNDINGS = ("device", "threads", "processes", "versions")  # what the bits of a run may depend on
 
@@ -67,6 +67,7 @@ def open_run(
         if not recipe.spend_audit:
             refuse_audited(directory, recipe.data, (dataset.train.names[i] for i in plan.labelled))
         ranks.check(plan.device, recipe.batch, recipe.share_norms)
+        refuse_itself(recipe.start_from, directory.path)
         starting_weights(plan, dataset)  # can it be started from? before anything is written
         data = data_fingerprint(dataset)
         directory.lock()

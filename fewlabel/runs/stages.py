@@ -59,7 +59,7 @@ def stages_of(plan: Plan, dataset: Dataset) -> list[Stage]:
     cheap = plan.encoder != NONE and not plan.recipe.tune
     if plan.recipe.floor and plan.recipe.method != LABELS_ALONE and (dataset.test is not None or cheap):
         recipe = replace(plan.recipe, method=LABELS_ALONE, settings={})
-        stages.append(Stage(FLOOR, "labels only", replace(plan, recipe=recipe), start))
+        stages.append(Stage(FLOOR, "labels only", replace(plan, recipe=recipe)))  # from scratch: else not labels alone
     return stages
 
 

@@ -13,6 +13,12 @@ from ..networks.saved import load_network, read_description
 from ..training import Plan
 
 
+def refuse_itself(start: str | None, run: Path) -> None:
+    """A run that would replace the one it starts from."""
+    if start is not None and Path(start).resolve() == run.resolve():
+        raise UserError(f"--start-from and --out are the same run, {run}: choose another --out.")
+
+
 def starting_weights(plan: Plan, dataset: Dataset) -> dict[str, Tensor] | None:
     """Those of the run that the recipe names. A class that it did not know begins with a row of zeros in the head."""
     if plan.recipe.start_from is None:

@@ -92,13 +92,16 @@ def test_mistakes(place: Path) -> None:
         rows = list(csv.DictReader(file))
     assert f"{len(rows)} mistakes: mistakes.html" in told and "Warning" not in told
     (found,) = [row for row in rows if row["file"] == "lime/wrong.png"]
-    assert (found["label"], found["guess"]) == ("lime", "cherry")
+    assert (found["label"], found["predicted"]) == ("lime", "cherry")
     assert [float(row["confidence"]) for row in rows] == sorted(
         (float(row["confidence"]) for row in rows), reverse=True
     )
     page = (place / "mistakes.html").read_text()
     assert "lime, taken for cherry" in page and page.count("<img") == len(rows)
     (place / "test/lime/wrong.png").unlink()
+    (place / "mine.csv").write_text("file,label\nlime/1.png,lime\n")
+    refused = fewlabel("evaluate", "run", "test", "--mistakes", "mine.html", cwd=place)
+    assert refused.returncode == 2 and "mine.csv is there already and holds something else" in refused.stderr
     refused = fewlabel("evaluate", "run", "test", "--mistakes", "mistakes.pdf", cwd=place)
     assert refused.returncode == 2 and "--mistakes must end in .html or .csv" in refused.stderr
 
@@ -106,3 +109,19 @@ def test_mistakes(place: Path) -> None:
 def test_judged_by_what_it_was_trained_on(place: Path) -> None:
     told = done("evaluate", "run", "photos", "--labels", "labels.csv", cwd=place)
     assert "Warning: 6 of these images are labels that the model was trained on" in told
+
+
+def test_corrections_are_not_overwritten(place: Path) -> None:
+    words = ("predict", "run", "test", "-o", "mine-too.csv")
+    done(*words, cwd=place)
+    done(*words, cwd=place)  # nobody has touched it
+    path = place / "mine-too.csv"
+    text = path.read_text(encoding="utf-8-sig").splitlines()
+    cells = text[1].split(",")
+    path.write_text("\n".join([text[0], ",".join([*cells[:3], "yes", *cells[4:]]), *text[2:]]))
+    refused = fewlabel(*words, cwd=place)
+    assert refused.returncode == 2 and "replace it with --overwrite" in refused.stderr
+    assert ",yes," in path.read_text()
+    done(*words, "--overwrite", cwd=place)
+    refused = fewlabel("predict", "run", "test", "-o", "x.xlsx", cwd=place)
+    assert refused.returncode == 2 and "--output must end in .csv" in refused.stderr

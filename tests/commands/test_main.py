@@ -61,6 +61,7 @@ def test_the_way_of_a_practitioner(tmp_path: Path) -> None:
 
     done = fewlabel("predict", "run", more, "-o", "predictions.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert "the confidence of this model is not calibrated" in done.stdout
     found = table(tmp_path / "predictions.csv")
     right = [row["file"].split("/")[0] == row["label"] for row in found]
     assert len(right) == 15

@@ -93,6 +93,13 @@ def test_names_written_literally_are_not_mentioned(photos: Path) -> None:
     assert not any("matched" in note for note in data.notes)
 
 
+def test_guesses_that_nobody_looked_at_say_nothing(photos: Path) -> None:
+    """They do not take a label from a subfolder."""
+    text = "file,label,guess,confirmed\ndog/1.png,cat,cat,\na.png,cat,cat,yes\n"
+    data = load(photos, labels=write(photos.parent / "p.csv", text), subfolders=True)
+    assert labelled(data) == {"a.png": "cat", "dog/1.png": "dog", "dog/2.PNG": "dog"}
+
+
 def test_another_unicode_form(photos: Path) -> None:
     """As a Mac writes names, with the dots apart from the letter."""
     data = load(
@@ -140,6 +147,9 @@ def test_later_files_win_and_empty_labels_say_nothing(photos: Path) -> None:
         ("file,label\nx.png,cat\nb.png,cat\nc.png,dog\n", r"names x\.png and 2 others: no such picture in"),
         ("file,label\na.png,cat\n\n.\\a.png,dog\n", r"gives a\.png two labels: 'cat' in row 2 and 'dog' in row 4"),
         ("file,label,guess,confirmed\na.png,cat,cat,perhaps\n", "says 'perhaps' under confirmed in row 2"),
+        ('file,label\na.png,"cat\nz.bmp,dog\n', "a label of several lines in row 2: is a quote open"),
+        ("file,label\na.png,cat\n,dog\n", "names no picture in row 3"),
+        ("file,label\nphotos/x/photos/a.png,cat\n", "no such picture"),
         (b"file,label\x00\x01\x81\xff\n", "is not a table in text"),
     ],
 )

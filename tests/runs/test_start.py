@@ -38,7 +38,7 @@ def first_run(digits: Dataset, out: Path) -> Path:
 
 
 def test_head_rows_follow_the_names(digits: Dataset, tmp_path: Path) -> None:
-    """Other names in another order, and a new one in front: both stages start there, average included."""
+    """Other names in another order, and a new one in front; the average starts there too, the floor does not."""
     run = first_run(digits, tmp_path / "first")
     data = renamed(digits, (*"abcdefghij", "Z"))
     assert data.train.classes[0] == "Z"
@@ -46,14 +46,16 @@ def test_head_rows_follow_the_names(digits: Dataset, tmp_path: Path) -> None:
     plan = make_plan(check_recipe(recipe), data)
     assert plan.steps == 500
     _, before = load_network(run)
-    for stage in stages_of(plan, data):
-        trainer = Trainer(stage.plan, data, start=stage.start)
-        for network in (trainer.network, trainer.teacher):
-            assert not network.head.weight[0].any() and not network.head.bias[0].any()
-            assert torch.equal(network.head.weight[1:], before.head.weight)
-            assert torch.equal(network.head.bias[1:], before.head.bias)
-            for name, value in before.encoder.state_dict().items():
-                assert torch.equal(network.encoder.state_dict()[name], value)
+    (stage,) = stages_of(plan, data)
+    trainer = Trainer(stage.plan, data, start=stage.start)
+    for network in (trainer.network, trainer.teacher):
+        assert not network.head.weight[0].any() and not network.head.bias[0].any()
+        assert torch.equal(network.head.weight[1:], before.head.weight)
+        assert torch.equal(network.head.bias[1:], before.head.bias)
+        for name, value in before.encoder.state_dict().items():
+            assert torch.equal(network.encoder.state_dict()[name], value)
+    _, floor = stages_of(plan, replace(data, test=replace(data.train)))
+    assert floor.start is None
 
 
 @pytest.mark.parametrize(
@@ -70,6 +72,15 @@ def test_what_cannot_be_started_from(digits: Dataset, tmp_path: Path, changes: d
     with pytest.raises(UserError, match=message):
         train(replace(recipe, out=str(tmp_path / "second")), data, quiet=True)
     assert not (tmp_path / "second/recipe.json").exists()
+
+
+def test_a_run_does_not_replace_the_one_it_starts_from(digits: Dataset, tmp_path: Path) -> None:
+    run = first_run(digits, tmp_path / "first")
+    before = (run / "model.safetensors").read_bytes()
+    recipe = Recipe(labels_per_class=2, network="cnn", start_from=str(run), out=str(run))
+    with pytest.raises(UserError, match="--start-from and --out are the same run"):
+        train(recipe, renamed(digits, tuple("abcdefghij")), overwrite=True, quiet=True)
+    assert (run / "model.safetensors").read_bytes() == before
 
 
 def test_typed_and_resumed(tmp_path: Path) -> None:
