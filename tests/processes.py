@@ -1,5 +1,7 @@
 """The command line as its users have it: another process."""
 
+import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -8,6 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"}
 
 
@@ -36,3 +41,18 @@ def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[str]") ->
         assert process.poll() is None, f"the run ended too early: {process.communicate()}"
         assert time.monotonic() < until
         time.sleep(0.005)
+
+
+def in_process(*words: str | Path, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """The same through the same entry point, without the seconds in which another process imports torch.
+
+    For what follows commands that were typed for real elsewhere.
+    """
+    from fewlabel.commands.main import main
+
+    output, errors, words = io.StringIO(), io.StringIO(), tuple(map(str, words))
+    threads = torch.get_num_threads()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        code = main(list(map(str, words)))
+    torch.set_num_threads(threads)
+    return subprocess.CompletedProcess(words, code, output.getvalue(), errors.getvalue())

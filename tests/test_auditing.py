@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 from fewlabel import UserError
 from fewlabel.auditing import Audit, disagreements, draw_strata, merged, stratified, wilson
-from tests.processes import ENVIRONMENT, fewlabel
+from tests.processes import in_process as fewlabel
 
 REPEATS = 2000
 
@@ -89,7 +89,7 @@ def test_wrong_labels_are_found() -> None:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setitem(ENVIRONMENT, "FEWLABEL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FEWLABEL_CACHE", str(tmp_path / "cache"))
     (tmp_path / "photos").mkdir()
     draw = np.random.default_rng(0)
     for n in range(60):

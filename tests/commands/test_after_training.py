@@ -1,6 +1,7 @@
 """predict --sort and evaluate --mistakes, as they are typed."""
 
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from PIL import Image
 
 from fewlabel.sorting import folder_names
 from tests.pictures import class_folder, fruit_folder
-from tests.processes import ENVIRONMENT, fewlabel
+from tests.processes import in_process as fewlabel
 
 
 def done(*words: str, cwd: Path) -> str:
@@ -18,14 +19,16 @@ def done(*words: str, cwd: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("after")
-    ENVIRONMENT["FEWLABEL_CACHE"] = str(folder / "cache")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("FEWLABEL_CACHE", str(folder / "cache"))
     fruit_folder(folder / "photos")
     class_folder(folder / "test")
     words = ("--encoder", "none", "--steps", "30", "--threads", "1", "--no-floor", "--out", "run")
     done("train", "photos", "--labels", "labels.csv", *words, cwd=folder)
-    return folder
+    yield folder
+    patch.undo()
 
 
 def files(folder: Path) -> dict[str, bytes]:

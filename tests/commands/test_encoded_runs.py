@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from fewlabel.decode import decode
 from fewlabel.encoders import ENCODERS
 from tests.encoders.test_onnx import write
 from tests.pictures import COLOURS, class_folder, fruit_folder
-from tests.processes import ENVIRONMENT, fewlabel, start, wait_for
+from tests.processes import ENVIRONMENT, Command, fewlabel, in_process, start, wait_for
 
 installed = pytest.mark.skipif(not ENCODERS["lite0"].installed, reason="the weights of fewlabel[photos] are not there")
 QUICK = ("--steps", "40", "--threads", "1")
@@ -42,17 +43,20 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def done(*words: str | Path, cwd: Path) -> str:
+def done(*words: str | Path, cwd: Path, run: Command = in_process) -> str:
     """What a command that succeeds prints."""
-    result = fewlabel(*words, cwd=cwd)
+    result = run(*words, cwd=cwd)
     assert result.returncode == 0, result.stderr
     return result.stdout
+
+
+typed = partial(done, run=fewlabel)
 
 
 @installed
 def test_photos_from_labels_to_predictions(place: Path) -> None:
     """One command with the default encoder, then everything that one does with a model."""
-    told = done("train", "photos", "--labels", "labels.csv", "--test", "test", "--out", "run", *QUICK, cwd=place)
+    told = typed("train", "photos", "--labels", "labels.csv", "--test", "test", "--out", "run", *QUICK, cwd=place)
     assert "Encoder: lite0 (pre-trained on ImageNet, frozen). To train from scratch: --encoder none." in told
     assert "36 training images as 1280 features of lite0, 6 labelled" in told
     assert "1 images could not be read" in told
@@ -63,24 +67,24 @@ def test_photos_from_labels_to_predictions(place: Path) -> None:
     assert "data:image/png" in (place / "run/report.html").read_text()
     assert len(read_csv(place / "run/predictions.csv")) == 30 + 1  # and the broken one
 
-    told = done("predict", "run", "photos", "-o", "all.csv", cwd=place)
+    told = typed("predict", "run", "photos", "-o", "all.csv", cwd=place)
     assert "36 images labelled, 1 could not be read: all.csv" in told
     found = {row["file"]: row["label"] for row in read_csv(place / "all.csv")}
     right = [found[name] == list(COLOURS)[int(name.split("-")[1][0])] for name in found if "-" in name]
     assert np.mean(right) > 0.7
-    assert "Accuracy:" in done("evaluate", "run", "test", cwd=place)
-    done("predict", "run", "photos/00-0.jpg", "-o", "one.csv", cwd=place)
+    assert "Accuracy:" in typed("evaluate", "run", "test", cwd=place)
+    typed("predict", "run", "photos/00-0.jpg", "-o", "one.csv", cwd=place)
     assert len(read_csv(place / "one.csv")) == 1
     (place / "run/report.html").unlink()
-    done("report", "run", cwd=place)
+    typed("report", "run", cwd=place)
     assert (place / "run/report.html").exists()
-    assert "is finished already" in done(
+    assert "is finished already" in typed(
         "train", "photos", "--labels", "labels.csv", "--test", "test", "--out", "run", *QUICK, "--resume", cwd=place
     )
-    done("repeat", "run", "--out", "again", cwd=place)
+    typed("repeat", "run", "--out", "again", cwd=place)
     assert (place / "again/model.safetensors").read_bytes() == (place / "run/model.safetensors").read_bytes()
 
-    told = done("export", "run", "--onnx", "model.onnx", cwd=place)
+    told = typed("export", "run", "--onnx", "model.onnx", cwd=place)
     assert "model.onnx: pixels uint8 (N, 3, 224, 224) to probabilities (N, 3)" in told
     properties = check_export(place, "run", "model.onnx")
     assert properties["encoder"] == "lite0" and properties["licence of the encoder"] == "Apache 2.0"

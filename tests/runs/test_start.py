@@ -11,7 +11,7 @@ from fewlabel.data import Dataset
 from fewlabel.networks.saved import load_network
 from fewlabel.runs.stages import stages_of
 from fewlabel.training import Trainer, check_recipe, make_plan
-from tests.processes import fewlabel
+from tests.processes import in_process as fewlabel
 
 
 @pytest.fixture(scope="module")
