@@ -14,7 +14,7 @@ from fewlabel import UserError
 from fewlabel.suggesting import SAME, by_typicality, find_suggestions, suggest
 from tests.encoders.test_onnx import write as write_encoder
 from tests.pictures import fruit_folder
-from tests.processes import ENVIRONMENT, fewlabel
+from tests.processes import in_process as fewlabel
 
 
 def heaps(each: int = 60, classes: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -104,7 +104,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A first round, labels filled in, a run, and a second round from it."""
-    monkeypatch.setitem(ENVIRONMENT, "FEWLABEL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FEWLABEL_CACHE", str(tmp_path / "cache"))
     labels = fruit_folder(tmp_path / "photos")
     write_encoder(tmp_path / "encoder.onnx")
     shutil.copy(tmp_path / "photos/00-0.jpg", tmp_path / "photos/copy.jpg")

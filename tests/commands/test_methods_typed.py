@@ -7,7 +7,7 @@ import pytest
 
 from fewlabel.commands.main import main
 from fewlabel.methods import ALIASES, METHODS, TERMS, parts_of, settings_of
-from tests.processes import fewlabel
+from tests.processes import fewlabel, in_process
 
 NAMES = [f"{name}{term}" for name in (*METHODS, *ALIASES) for term in ("", *(f"+{term}" for term in TERMS))]
 POSSIBLE = [name for name in NAMES if name != "icl-ssl+icl"]
@@ -39,8 +39,10 @@ def test_every_method_and_term_is_parsed_with_one_of_its_settings(
 
 
 @pytest.mark.parametrize("name", [*METHODS, *ALIASES, *(f"fixmatch+{term}" for term in TERMS)])
-def test_every_method_trains_from_a_real_command(name: str, tmp_path: Path) -> None:
-    done = fewlabel(*TRAIN, "--method", name, "--out", "run", cwd=tmp_path)
+def test_every_method_trains_from_a_command(name: str, tmp_path: Path) -> None:
+    """In another process where the name has a sign in it, which a command line may trip over."""
+    run = in_process if name.isalpha() else fewlabel
+    done = run(*TRAIN, "--method", name, "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "run/model.json").read_text())["method"] == name
     assert (tmp_path / "run/report.html").exists()
