@@ -13,12 +13,10 @@ What became the default is named in ADOPTED; the results are of the code before 
 """
 
 import argparse
-import json
 import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import joblib
@@ -26,6 +24,7 @@ import torch
 from torch import Tensor
 
 from bench import choices
+from bench.results import FOLDER, keep_results, read_results
 from fewlabel import METHODS, Dataset, Recipe, load
 from fewlabel.evaluate import accuracy, predict_probabilities
 from fewlabel.losses import align, cross_entropy, interpolate, masked_cross_entropy, squared_error
@@ -37,7 +36,7 @@ from fewlabel.methods.pi_model import PiModel
 from fewlabel.training import Trainer, check_recipe, fit, make_plan
 from fewlabel.training.length import for_images
 
-RESULTS = Path(__file__).parent.parent / "docs/results/choices.jsonl"
+RESULTS = FOLDER / "choices.jsonl"
 IMAGES = {"digits": 100_000, "mnist": 80_000}
 
 
@@ -237,13 +236,9 @@ def hidden_accuracy(trainer: Trainer, dataset: Dataset) -> float:
     return accuracy(predicted, dataset.train.labels[rows])
 
 
-def done() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-
-
 def differences(data: str, choice: str, measure: str = "hidden") -> list[float]:
     """The other way minus ours in points, for each seed that has both."""
-    found = {(line["data"], line["choice"], line["seed"]): 100 * line[measure] for line in done()}
+    found = {(line["data"], line["choice"], line["seed"]): 100 * line[measure] for line in read_results(RESULTS)}
     base = ADOPTED.get(choice) or CHOICES[choice][0]
     seeds = sorted(s for d, c, s in found if (d, c) == (data, choice) and (data, base, s) in found)
     return [found[data, choice, seed] - found[data, base, seed] for seed in seeds]
@@ -289,18 +284,13 @@ def main() -> None:
 
 
 def measure(data: str, options: argparse.Namespace) -> None:
-    there = {(line["data"], line["choice"], line["seed"]) for line in done()}
+    there = {(line["data"], line["choice"], line["seed"]) for line in read_results(RESULTS)}
     wanted = [c for c in options.choices if options.failing or data == "digits" or not failing("digits", c)]
     names = list(dict.fromkeys([*(CHOICES[choice][0] for choice in wanted), *wanted]))
     work = [(data, name, seed) for seed in options.seeds for name in names]
     task = joblib.delayed(choices.run)  # by its module, since __main__ has another name in a worker
     calls = (task(d, options.root, c, s) for d, c, s in work if (d, c, s) not in there)
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    parallel = joblib.Parallel(options.jobs, return_as="generator_unordered", batch_size=1)
-    for line in parallel(calls):
-        with open(RESULTS, "a") as file:
-            file.write(json.dumps(line) + "\n")
-        print(line, flush=True)
+    keep_results(RESULTS, calls, options.jobs)
 
 
 if __name__ == "__main__":

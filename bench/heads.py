@@ -13,7 +13,6 @@ into docs/results/heads.jsonl; a default is chosen by `hidden` of seeds 0 to 4 a
 """
 
 import argparse
-import json
 import statistics
 import time
 import warnings
@@ -29,12 +28,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 
 from bench import heads
+from bench.results import FOLDER, keep_results, read_results
 from fewlabel import FewLabelClassifier, load
 from fewlabel.data import Dataset
 from fewlabel.data.cifar import read_batch
 from fewlabel.encoders import Picture, encode_pictures, find_encoder
 
-RESULTS = Path(__file__).parent.parent / "docs/results/heads.jsonl"
+RESULTS = FOLDER / "heads.jsonl"
 SETS = ("cifar10", "cifar100", "svhn", "clipart", "tail")
 ENCODER = "lite0"
 TRAIN, TEST = 8000, 4000
@@ -156,10 +156,6 @@ def score(data: str, truth: NDArray[np.int64], predicted: NDArray[np.int64]) -> 
     return float((truth == predicted).mean())
 
 
-def done() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-
-
 def cells(
     names: list[str], sets: list[str], labels: list[int], drawn: list[str]
 ) -> Iterator[tuple[str, int, str, str]]:
@@ -173,7 +169,7 @@ def cells(
 
 def show() -> None:
     """Means over seeds, and the paired difference to logistic regression with its standard error."""
-    found = done()
+    found = read_results(RESULTS)
     for title, measure, seeds in (("chosen on hidden labels", "hidden", range(5)), ("test", "test", range(5, 10))):
         print(f"\n{title}: seeds {seeds[0]} to {seeds[-1]}\n")
         table = {(r["data"], r["way"], r["each"], r["head"], r["seed"]): 100 * r[measure] for r in found}
@@ -206,21 +202,17 @@ def main() -> None:
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     if not options.show:
-        there = {tuple(line[key] for key in ("data", "each", "way", "head", "seed")) for line in done()}
+        there = {tuple(line[key] for key in ("data", "each", "way", "head", "seed")) for line in read_results(RESULTS)}
         sets = {name: read_set(name, options.root, options.clipart, options.encoder) for name in options.sets}
         chosen = list(cells(options.heads, options.sets, options.labels, options.drawn))
         work = [(*cell, seed) for seed in options.seeds for cell in chosen]
-        RESULTS.parent.mkdir(parents=True, exist_ok=True)
         task = joblib.delayed(heads.run)  # by its module, since __main__ has another name in a worker
         calls = (
             task(sets[data], data, each, way, seed, head, options.encoder)
             for data, each, way, head, seed in work
             if (data, each, way, titled(head, options.encoder), seed) not in there
         )
-        for line in joblib.Parallel(options.jobs, return_as="generator_unordered", batch_size=1)(calls):
-            with open(RESULTS, "a") as file:
-                file.write(json.dumps(line) + "\n")
-            print(line, flush=True)
+        keep_results(RESULTS, calls, options.jobs)
     show()
 
 

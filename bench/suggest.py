@@ -13,7 +13,6 @@ line by line into docs/results/suggest.jsonl.
 """
 
 import argparse
-import json
 import statistics
 import warnings
 from collections.abc import Callable
@@ -28,11 +27,12 @@ from sklearn.cluster import KMeans
 
 from bench import suggest as here
 from bench.heads import read_set, score
+from bench.results import FOLDER, keep_results, read_results
 from fewlabel import FewLabelClassifier, load
 from fewlabel import suggest as fewlabel_suggest
 from fewlabel.guessing import Prepared, first_guess, nearest
 
-RESULTS = Path(__file__).parent.parent / "docs/results/suggest.jsonl"
+RESULTS = FOLDER / "suggest.jsonl"
 SETS = ("cifar10", "cifar100", "svhn", "tail", "mnist", "sentences")
 ROWS = 8000
 HEADS = {"default": 1.0, "no first guess": 0.0}  # judge -> fixmatch.guess
@@ -148,12 +148,8 @@ def run(rows: Rows, labels: Positions, data: str, each: int, way: str, seed: int
     return {"data": data, "each": each, "way": way, "seed": seed, "judge": judge, **found}
 
 
-def done() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-
-
 def show() -> None:
-    found = {(r["judge"], r["data"], r["each"], r["way"], r["seed"]): r for r in done()}
+    found = {(r["judge"], r["data"], r["each"], r["way"], r["seed"]): r for r in read_results(RESULTS)}
     for judge in ("first guess", *HEADS):
         for seeds in (range(5), range(5, 10)):
             print(f"\n{judge}, seeds {seeds[0]} to {seeds[-1]}: accuracy, over random, classes seen\n")
@@ -193,7 +189,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.show:
         keys = ("data", "each", "way", "seed", "judge")
-        there = {tuple(line[key] for key in keys) for line in done()}
+        there = {tuple(line[key] for key in keys) for line in read_results(RESULTS)}
         sets = {name: rows_of(name, options.root, options.sentences) for name in options.sets}
         work = [
             (d, e, w, s, options.judge)
@@ -204,11 +200,7 @@ def main() -> None:
         ]
         task = joblib.delayed(here.run)  # by its module, since __main__ has another name in a worker
         calls = (task(*sets[item[0]], *item) for item in work if item not in there)
-        RESULTS.parent.mkdir(parents=True, exist_ok=True)
-        for line in joblib.Parallel(options.jobs, return_as="generator_unordered", batch_size=1)(calls):
-            with open(RESULTS, "a") as file:
-                file.write(json.dumps(line) + "\n")
-            print(line, flush=True)
+        keep_results(RESULTS, calls, options.jobs)
     show()
 
 

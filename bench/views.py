@@ -8,10 +8,8 @@ whose labels were hidden. Results go line by line into docs/results/views.jsonl.
 """
 
 import argparse
-import json
 import statistics
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import joblib
@@ -19,13 +17,14 @@ import numpy as np
 import torch
 
 from bench import views
+from bench.results import FOLDER, keep_results, read_results
 from fewlabel import Dataset, Recipe, load
 from fewlabel.data import encoded
 from fewlabel.encoders import find_encoder
 from fewlabel.evaluate import accuracy, predict_probabilities
 from fewlabel.training import Trainer, check_recipe, fit, make_plan
 
-RESULTS = Path(__file__).parent.parent / "docs/results/views.jsonl"
+RESULTS = FOLDER / "views.jsonl"
 SETS, COUNTS, METHODS = ("cifar10", "svhn"), (0, 1, 2, 4), ("icl-ssl", "freematch")
 PICTURES = 2000
 
@@ -60,13 +59,9 @@ def key(data: str, method: str, count: int, seed: int) -> dict[str, Any]:
     return {"data": data, "method": method, "views": count, "seed": seed}
 
 
-def done() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-
-
 def show() -> None:
     """Means over seeds, and what views add to none, paired."""
-    found = {(r["data"], r["method"], r["views"], r["seed"]): 100 * r["hidden"] for r in done()}
+    found = {(r["data"], r["method"], r["views"], r["seed"]): 100 * r["hidden"] for r in read_results(RESULTS)}
     print("| data | method | views | accuracy | over none |\n|---|---|---|---|---|")
     for data in SETS:
         for method in METHODS:
@@ -87,18 +82,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
-    there = [{name: line[name] for name in key("", "", 0, 0)} for line in done()]
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    there = [{name: line[name] for name in key("", "", 0, 0)} for line in read_results(RESULTS)]
     for data in () if options.show else options.sets:
         for count in COUNTS:
             encoded(pictures(data, options.root), find_encoder("lite0"), count)  # once, before the runs
             work = [(method, seed) for seed in range(5) for method in METHODS]
             task = joblib.delayed(views.run)  # by its module, since __main__ has another name in a worker
             calls = (task(data, options.root, m, count, s) for m, s in work if key(data, m, count, s) not in there)
-            for line in joblib.Parallel(options.jobs, return_as="generator_unordered", batch_size=1)(calls):
-                with open(RESULTS, "a") as file:
-                    file.write(json.dumps(line) + "\n")
-                print(line, flush=True)
+            keep_results(RESULTS, calls, options.jobs)
     show()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from .data.labels import normal
 from .files import write_csv
 
 COLUMNS = ("file", "label", "guess", "confirmed", "confidence")
@@ -56,8 +57,5 @@ class Predictions:
             )
         ]
         rows += [[name] + [""] * (4 + len(self.classes)) for name in self.skipped]
-        classes = [
-            f"{name} (class)" if "".join(c for c in name.casefold() if c.isalnum()) in COLUMNS else name
-            for name in self.classes
-        ]
+        classes = [f"{name} (class)" if normal(name) in COLUMNS else name for name in self.classes]
         write_csv(path, (*COLUMNS, *classes), rows)

@@ -63,10 +63,10 @@ def make_verdict(truth: Tensor | None, run: Tensor | None, floor: Tensor | None,
     )
 
 
-def in_words(found: Verdict, noun: str, labels: int, run: str) -> list[str]:
+def verdict_in_words(found: Verdict, noun: str, labels: int, run: str) -> list[str]:
     """Whether the unlabelled examples helped, and what to do next; or what is not known."""
     if not found.tested:
-        return unknown(found, noun, run)
+        return what_is_not_known(found, noun, run)
     accuracy = found.right / found.tested
     more = f"To do better, label more: fewlabel suggest DATA --run {run} says which {noun}."
     if found.floor_right is None:
@@ -86,7 +86,7 @@ def in_words(found: Verdict, noun: str, labels: int, run: str) -> list[str]:
     return [f"The unlabelled {noun} made no clear difference: {beside}", more]
 
 
-def unknown(found: Verdict, noun: str, run: str) -> list[str]:
+def what_is_not_known(found: Verdict, noun: str, run: str) -> list[str]:
     sentences = ["Without a test set nobody knows how good the predictions are."]
     if found.agreement is not None:
         sentences.append(

@@ -50,7 +50,7 @@ def in_process(*words: str | Path, cwd: Path) -> "subprocess.CompletedProcess[st
     """
     from fewlabel.commands.main import main
 
-    output, errors, words = io.StringIO(), io.StringIO(), tuple(map(str, words))
+    output, errors = io.StringIO(), io.StringIO()
     threads = torch.get_num_threads()
     with contextlib.chdir(cwd), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         code = main(list(map(str, words)))

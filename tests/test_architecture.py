@@ -35,7 +35,7 @@ LAYERS = [
     {"training"},
     {"model", "export"},
     {"runs"},
-    {"demo", "grid", "drift", "estimator", "caching", "suggesting", "auditing", "mistakes", "sorting"},
+    {"demo", "grid", "drift", "estimator", "caching", "suggesting", "auditing", "mistakes", "sorting", "suspicious"},
     {"paper"},
     {"commands", "__main__"},
 ]

@@ -10,7 +10,8 @@ from PIL import Image
 from scipy.stats import binomtest
 
 from fewlabel import UserError
-from fewlabel.auditing import Audit, disagreements, draw_strata, merged, stratified, wilson
+from fewlabel.auditing import Audit, draw_strata, merged, stratified, wilson
+from fewlabel.suspicious import disagreements
 from tests.processes import in_process as fewlabel
 
 REPEATS = 2000
@@ -144,8 +145,9 @@ def test_the_round(place: Path) -> None:
     assert "labelled examples were drawn for the audit of" in refused.stderr and "--spend-audit" in refused.stderr
     assert not (place / "runs/second/recipe.json").exists()
     told = done(*words, "--spend-audit", cwd=place)
-    assert "labelled (none), of no class: they are left out of training." in told
+    assert "Left out of training, as labelled (none): 1." in told
     assert f"{8 + 8} labelled" in told
+    assert f"left out of training: {rows[-2]['file']}." in (place / "runs/second/report.html").read_text()
 
 
 def test_a_wrong_label_is_named(place: Path) -> None:
@@ -157,4 +159,4 @@ def test_a_wrong_label_is_named(place: Path) -> None:
     rows = (place / "audit.csv").read_text(encoding="utf-8-sig").splitlines()[1:]
     (place / "audit.csv").write_text("file,label\n" + "\n".join(f"{row}red" for row in rows))
     told = done("audit", "runs/first", "--answers", "audit.csv", cwd=place)
-    assert "1 training labels look wrong, judged by the others:\n  03.png: labelled red, looks like blue" in told
+    assert "Training labels that look wrong, judged by the others: 1\n  03.png: labelled red, looks like blue" in told

@@ -192,7 +192,7 @@ def test_fixmatch_learns_from_it() -> None:
 
 
 def test_rows_that_are_prepared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Signed up to rounding: a large table gives what it would give as a whole."""
+    """Up to rounding: a large table gives what it would give as a whole."""
     draw = np.random.default_rng(0)
     rows, matrix = draw.random((50, 200)).astype(np.float32), draw.normal(size=(200, 3))
     whole = guessing.Prepared(rows)

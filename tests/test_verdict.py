@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fewlabel.verdict import Verdict, in_words, make_verdict
+from fewlabel.verdict import Verdict, make_verdict, verdict_in_words
 
 
 def made(both: int, only_run: int, only_floor: int, neither: int) -> Verdict:
@@ -41,16 +41,16 @@ def test_counts_and_interval() -> None:
     ],
 )
 def test_words(counts: tuple[int, int, int, int], said: str) -> None:
-    first, second = in_words(made(*counts), "images", 8, "runs/x")
+    first, second = verdict_in_words(made(*counts), "images", 8, "runs/x")
     assert first.startswith(said)
     assert "fewlabel suggest DATA --run runs/x" in second
 
 
 def test_what_is_not_known() -> None:
-    sentences = in_words(make_verdict(None, None, None, 0.875), "images", 8, "runs/x")
+    sentences = verdict_in_words(make_verdict(None, None, None, 0.875), "images", 8, "runs/x")
     assert sentences[0] == "Without a test set nobody knows how good the predictions are."
     assert "12.5% of the unlabelled images" in sentences[1]
     assert "fewlabel audit runs/x -n 30 -o audit.csv" in sentences[2]
-    assert len(in_words(make_verdict(None, None, None, None), "images", 8, "runs/x")) == 2
+    assert len(verdict_in_words(make_verdict(None, None, None, None), "images", 8, "runs/x")) == 2
     alone = make_verdict(torch.tensor([0, 1]), torch.tensor([0, 0]), None, None)
-    assert in_words(alone, "images", 8, "r")[0] == "50.0% of 2 test images are right."
+    assert verdict_in_words(alone, "images", 8, "r")[0] == "50.0% of 2 test images are right."

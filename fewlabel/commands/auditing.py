@@ -5,9 +5,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ..auditing import start_audit, summary, suspicious_labels, take_answers
+from ..auditing import start_audit, summary, take_answers
 from ..model import load_model
 from ..runs import RunDirectory
+from ..suspicious import suspicious_labels
 from .outputs import check_output
 
 SHOWN = 10  # suspicious labels
@@ -51,6 +52,6 @@ def tell(run: RunDirectory, path: Path, root: str | None) -> None:
     print(f"These {noun} are kept apart: `fewlabel train` refuses their labels unless --spend-audit is given.")
     found = suspicious_labels(run, root)
     if found:
-        print(f"{len(found)} training labels look wrong, judged by the others:")
+        print(f"Training labels that look wrong, judged by the others: {len(found)}")
     for one in found[:SHOWN]:
         print(f"  {one.name}: labelled {one.label}, looks like {one.other}")

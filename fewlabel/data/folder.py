@@ -83,7 +83,7 @@ def understand(folder: Path, labels: LabelFiles, subfolders: bool = False) -> Kn
         notes += said.notes
     no_class = tuple(name for name in files if classes_of.get(name) == NO_CLASS)
     if no_class:
-        notes.append(f"{len(no_class)} pictures are labelled {NO_CLASS}, of no class: they are left out of training.")
+        notes.append(f"Left out of training, as labelled {NO_CLASS}: {len(no_class)}.")
     classes = {name for name in source if name not in ("", NO_CLASS)}
     refuse_alike(classes, source)
     left_out = set(no_class)

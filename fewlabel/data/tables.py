@@ -88,12 +88,12 @@ def read_sheet(path: Path, content: bytes) -> list[list[str]]:
         ) from error
     try:
         book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-        return [[in_words(value) for value in row] for row in book.worksheets[0].iter_rows(values_only=True)]
+        return [[text_of(value) for value in row] for row in book.worksheets[0].iter_rows(values_only=True)]
     except Exception as error:  # a damaged file makes it raise whatever
         raise UserError(f"{path} is not an .xlsx file that can be read ({error}).") from error
 
 
-def in_words(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A cell of a spreadsheet, in which 3 may be 3.0."""
     if value is None:
         return ""

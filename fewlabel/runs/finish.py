@@ -11,7 +11,7 @@ from ..model import Model, load_model
 from ..predictions import Predictions
 from ..terminal import Terminal
 from ..training import Plan
-from ..verdict import Verdict, in_words, make_verdict
+from ..verdict import Verdict, make_verdict, verdict_in_words
 from .directory import FLOOR, PREDICTIONS, REPORT, VERDICT, RunDirectory
 from .resume import saved_run
 from .stages import StageResult
@@ -51,7 +51,7 @@ def finish(
     if main.accuracy is not None:
         beside = f" (labels alone: {floor.accuracy:.2%})" if floor and floor.accuracy is not None else ""
         terminal.say(f"Test accuracy: {main.accuracy:.2%}{beside}")
-    for sentence in in_words(verdict, dataset.train.kind.noun, len(plan.labelled), str(directory.path)):
+    for sentence in verdict_in_words(verdict, dataset.train.kind.noun, len(plan.labelled), str(directory.path)):
         terminal.say(sentence)
     if plan.recipe.predictions:
         terminal.say(f"Predictions: {directory / PREDICTIONS}")

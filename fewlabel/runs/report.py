@@ -14,7 +14,7 @@ from ..pages import Shown, write_page
 from ..predictions import Predictions
 from ..training import Plan
 from ..training.alarms import advice
-from ..verdict import Verdict, in_words
+from ..verdict import Verdict, verdict_in_words
 from .charts import confusion_matrix, learning_curves, pseudo_labels
 
 PICTURES = 24  # in each gallery
@@ -66,6 +66,7 @@ def contents(found: Findings) -> dict[str, Any]:
         "most_certain": most,
         "least_certain": least,
         "predicted_count": f"{len(found.positions):,}",
+        "no_class": dataset.no_class,
         "skipped": train.skipped | (test.skipped if test else {}),
         "settings": settings(plan),
     }
@@ -74,7 +75,7 @@ def contents(found: Findings) -> dict[str, Any]:
 def verdict_of(found: Findings) -> list[str]:
     if found.verdict is None:
         return []
-    return in_words(found.verdict, found.dataset.train.kind.noun, len(found.plan.labelled), found.run)
+    return verdict_in_words(found.verdict, found.dataset.train.kind.noun, len(found.plan.labelled), found.run)
 
 
 def headline(found: Findings) -> list[tuple[str, str]]:

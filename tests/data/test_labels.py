@@ -180,7 +180,7 @@ def test_pictures_of_no_class_are_left_out(photos: Path) -> None:
     assert data.train.classes == ("cat", "dog")
     assert data.no_class == ("z.bmp",)
     assert "z.bmp" not in data.train.names and len(data.train) == 5
-    assert f"1 pictures are labelled {NO_CLASS}, of no class: they are left out of training." in data.notes
+    assert f"Left out of training, as labelled {NO_CLASS}: 1." in data.notes
 
 
 def test_guesses_count_where_a_person_changed_or_confirmed_them(photos: Path) -> None:
