@@ -1,4 +1,4 @@
-"""Results that come one by one: a line of JSON each in docs/results, so that measurements can be stopped and continued."""
+"""Results that come one by one, a line of JSON each in docs/results: a measurement can be stopped and continued."""
 
 import json
 from collections.abc import Iterable
