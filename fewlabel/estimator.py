@@ -13,6 +13,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from .confidence import fit_confidence
 from .data import UNLABELLED, Dataset, Examples, ImageKind, Kind, VectorKind
 from .data.arrays import as_array, as_pictures, as_pixels, brightest
 from .data.examples import numbered
@@ -172,6 +173,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
                 torch.manual_seed(plan.recipe.seed)
             network = self._train(plan, dataset, continued)
         self.model_ = Model(network, examples.kind, names, plan.network, plan.recipe.method, plan.encoder)
+        fit_confidence(self.model_, examples, plan.labelled)
         guesses = self.classes_[self.model_.network_probabilities(rows).argmax(1).numpy()]
         known = (labels != UNLABELLED).numpy()
         self.transduction_ = np.where(known, self.classes_[labels.clamp(min=0).numpy()], guesses)

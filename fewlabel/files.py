@@ -77,10 +77,10 @@ FORMULA = re.compile(r"'*[=+\-@\t\r]")
 NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?")
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> None:
     """A file that spreadsheets open right: marked as UTF-8, and without anything that they take for a formula."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\n", delimiter=separator)
     writer.writerow([neutralised(name) for name in header])
     writer.writerows([neutralised(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     write_atomically(path, codecs.BOM_UTF8 + text.getvalue().encode("utf-8", "surrogateescape"))

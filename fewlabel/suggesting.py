@@ -6,6 +6,7 @@ neighbours: TypiClust, Hacohen et al., https://arxiv.org/abs/2202.02794. With pr
 examples that are uncertain and diverse: of the least certain ones, those nearest to the centres of as many groups.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -163,10 +164,22 @@ def suggest_examples(
     run: str | None = None,
     root: str | None = None,
     seed: int = 0,
+    known: Collection[str] | None = None,
 ) -> tuple[Examples, Suggestions]:
-    """Examples of a folder, an .npz file or a named set, and which of them to label first; with a run, next."""
+    """Examples of a folder, an .npz file or a named set, and which of them to label first; with a run, next.
+
+    `known` are names of examples that count as labelled, instead of what label files and subfolders say.
+    """
     if run is not None:
-        return suggest_next(data, n, RunDirectory(run), labels, root, seed)
+        return suggest_next(data, n, RunDirectory(run), labels, root, seed, known)
+    examples, rows = comparable_examples(data, labels, encoder, root)
+    return examples, find_suggestions(rows, n, known_labels(data, examples, known), seed=seed)
+
+
+def comparable_examples(
+    data: str, labels: LabelFiles = None, encoder: str | None = None, root: str | None = None
+) -> tuple[Examples, NDArray[np.float32]]:
+    """Examples, and rows of numbers in which like ones lie together."""
     files = None if labels is None else [str(path) for path in as_paths(labels)]
     recipe = check_recipe(Recipe(data=data, labels=files, encoder=encoder, root=root))
     chosen = choose_encoder(recipe, None, None, Terminal(quiet=True))
@@ -177,11 +190,17 @@ def suggest_examples(
             f"to compare {examples.kind.describe()} an encoder is needed: {PHOTOS}, give one with --encoder, or a "
             "finished run with --run."
         )
-    return examples, find_suggestions(rows.numpy(), n, known_labels(data, examples), seed=seed)
+    return examples, rows.numpy()
 
 
 def suggest_next(
-    data: str, n: int, run: RunDirectory, labels: LabelFiles, root: str | None, seed: int
+    data: str,
+    n: int,
+    run: RunDirectory,
+    labels: LabelFiles,
+    root: str | None,
+    seed: int,
+    names: Collection[str] | None = None,
 ) -> tuple[Examples, Suggestions]:
     """What to label after a run: uncertain and diverse examples."""
     model, size = load_model(run.path), None
@@ -192,15 +211,17 @@ def suggest_next(
     probabilities = model.predict_proba(examples)
     rows = examples.kind.rows(examples.inputs)
     features = model.features(examples) if rows is None else rows.numpy()
-    known = known_labels(data, examples)
+    known = known_labels(data, examples, names)
     source = data if data in NAMED else str(Path(data).resolve())
     before = {*run.labelled_names(), *audited_examples(run.path.absolute().parent, source)}
     known[[position for position, name in enumerate(examples.names) if name in before]] = 0
     return examples, find_suggestions(features, n, known, probabilities, seed)
 
 
-def known_labels(data: str, examples: Examples) -> NDArray[np.int64]:
+def known_labels(data: str, examples: Examples, names: Collection[str] | None = None) -> NDArray[np.int64]:
     """Of a named set nothing counts as known, although everything is."""
+    if names is not None:
+        return np.array([0 if name in names else UNLABELLED for name in examples.names])
     known = examples.labels.numpy().copy()
     if data in NAMED:
         known[:] = UNLABELLED

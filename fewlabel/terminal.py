@@ -1,13 +1,15 @@
-"""Messages and progress bars on the terminal."""
+"""Messages and progress on the terminal, or to whoever listens."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import track
 
 Item = TypeVar("Item")
+Listener = Callable[[str, int, int], None]  # title, how many are done, of how many
+LISTENERS: list[Listener] = []  # hear of progress in this process instead of the terminal
 
 
 class Terminal:
@@ -23,4 +25,13 @@ class Terminal:
 
 def with_progress(items: Iterable[Item], total: int, title: str) -> Iterable[Item]:
     """The items, with a bar on the terminal while they are gone through; no bar where the output is no terminal."""
+    if LISTENERS:
+        return heard(items, total, title)
     return track(items, title, total, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+
+
+def heard(items: Iterable[Item], total: int, title: str) -> Iterator[Item]:
+    for done, item in enumerate(items, 1):
+        yield item
+        for listener in LISTENERS:
+            listener(title, done, total)

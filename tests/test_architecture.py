@@ -34,9 +34,10 @@ LAYERS = [
     {"methods", "evaluate", "predictions", "verdict"},
     {"training"},
     {"model", "export"},
+    {"confidence"},
     {"runs"},
     {"demo", "grid", "drift", "estimator", "caching", "suggesting", "auditing", "mistakes", "sorting", "suspicious"},
-    {"paper"},
+    {"paper", "studio"},
     {"commands", "__main__"},
 ]
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}

@@ -15,6 +15,7 @@ from ..errors import LostContact, UserError, unknown
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 COMMANDS = {  # name -> where it is, and its help
     "demo": ("training:demo", "Train on 20 labels of scikit-learn's digits: about a minute, offline."),
+    "studio": ("studio:studio", "Label, train, review, audit and export on one page, in your browser."),
     "suggest": ("suggesting:suggest", "Suggest which pictures to label first."),
     "train": ("training:train_for", "Train a classifier; write model, predictions and report."),
     "repeat": ("training:repeat", "Train again as a run was trained, from its recipe.json."),

@@ -53,15 +53,24 @@ def as_text(path: Path, content: bytes, what: str) -> str:
 
 
 def read_text(path: Path, text: str, what: str) -> list[list[str]]:
-    first, _, rest = text.partition("\n")
-    if told := re.fullmatch(r"sep=(.)\s*", first.strip('"\r'), re.IGNORECASE):
-        separator, text = told[1], rest
-    else:
-        separator = separator_of(text)
+    separator, text = separated(text)
     try:
         return list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True))
     except csv.Error as error:
         raise UserError(f"the {what} {path} is not a CSV file ({error}).") from error
+
+
+def separator_in(path: Path) -> str:
+    """The separator of a CSV file that `read_table` has read."""
+    return separated(as_text(path, path.read_bytes(), "file"))[0]
+
+
+def separated(text: str) -> tuple[str, str]:
+    """The separator, and the text without a first line that names it."""
+    first, _, rest = text.partition("\n")
+    if told := re.fullmatch(r"sep=(.)\s*", first.strip('"\r'), re.IGNORECASE):
+        return told[1], rest
+    return separator_of(text), text
 
 
 def separator_of(text: str) -> str:

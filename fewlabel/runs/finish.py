@@ -4,6 +4,7 @@ import json
 
 import torch
 
+from ..confidence import fit_confidence
 from ..data import Dataset
 from ..evaluate import predict_probabilities
 from ..files import write_json
@@ -31,6 +32,7 @@ def finish(
     """Write the model, the predictions and the report."""
     from .report import Findings, write_report  # matplotlib is slow to import: not before the first step
 
+    expected = fit_confidence(model, dataset.train, plan.labelled)
     model.save(directory.path)
     predictions, positions = predict_unlabelled(plan, dataset, model)
     if plan.recipe.predictions:
@@ -51,6 +53,11 @@ def finish(
     if main.accuracy is not None:
         beside = f" (labels alone: {floor.accuracy:.2%})" if floor and floor.accuracy is not None else ""
         terminal.say(f"Test accuracy: {main.accuracy:.2%}{beside}")
+    if expected is not None:
+        terminal.say(
+            f"Confidence is fitted to your labels: its mean is the accuracy that {expected.labels} labels let expect "
+            f"when each is held out and guessed from the others, about {expected.accuracy:.0%}."
+        )
     for sentence in verdict_in_words(verdict, dataset.train.kind.noun, len(plan.labelled), str(directory.path)):
         terminal.say(sentence)
     if plan.recipe.predictions:

@@ -1,0 +1,51 @@
+"""studio: label, train, review, audit and export on one page."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ..errors import UserError
+
+LOCAL = "127.0.0.1"
+
+
+def studio(
+    folder: Annotated[str, Parameter(help="folder of pictures")],
+    /,
+    *,
+    labels: Annotated[
+        str | None, Parameter(help="label file to continue; default labels.csv, in the folder if it lies there")
+    ] = None,
+    run: Annotated[str | None, Parameter(help="finished run to begin with; default the newest")] = None,
+    port: Annotated[int, Parameter(help="port to listen on; default a free one")] = 0,
+    host: Annotated[str, Parameter(help="address to listen on: others than your own machine can then connect")] = LOCAL,
+    no_browser: Annotated[bool, Parameter(help="print the address only", negative="")] = False,
+) -> None:
+    """Label, train, review, audit and export on one page, in your browser."""
+    try:
+        from ..studio.server import serve
+    except ImportError as error:
+        raise UserError("the studio needs more packages: pip install 'fewlabel[studio]'.") from error
+    from ..studio.project import Project, choose_run
+    from ..studio.worker import Worker
+
+    if not 0 <= port <= 65535:
+        raise UserError(f"--port must be between 0 and 65535, not {port}.")
+    if host not in (LOCAL, "localhost"):
+        print(
+            f"Warning: --host {host} lets other machines connect. Whoever has the address below can see the pictures "
+            "and change labels, and the connection is not encrypted.",
+            file=sys.stderr,
+        )
+    project = Project(
+        Path(folder), Path(labels) if labels else None, Path("runs").absolute(), choose_run(run), Worker()
+    )
+    print(f"{len(project.files)} pictures in {folder}; labels in {project.book.path}")
+
+    def say(address: str) -> None:
+        print(f"Open {address}\nStop with Ctrl-C: every label is saved at once.", flush=True)
+
+    serve(project, host, port, not no_browser, say)
+    print(f"Stopped. Your labels are in {project.book.path}")

@@ -1,0 +1,52 @@
+"""What one takes away: the same files as the commands write, in a folder beside the run."""
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from ..files import make_folder
+from ..model import load_model
+from ..runs.directory import REPORT
+from ..sorting import sort_pictures
+from .project import Project, one_of
+
+PREDICTIONS, SORTED, ONNX = "predictions.csv", "sorted", "model.onnx"
+MADE = (PREDICTIONS, SORTED, ONNX)
+
+
+def make_export(project: Project, what: Any) -> dict[str, Any]:
+    """Write predictions of all pictures, or the pictures sorted by class, or the model as ONNX."""
+    one_of(what, MADE, "export")
+    run, folder = run_of(project), export_folder(project)
+    make_folder(folder)
+    model, target = load_model(run, "cpu"), folder / str(what)
+    if what == ONNX:
+        model.export(target)
+        return {"file": str(target), "text": "The model, with the preprocessing inside."}
+    predictions = model.label(project.folder)
+    if what == PREDICTIONS:
+        predictions.write(target)
+        return {"file": str(target), "text": f"{len(predictions)} pictures labelled."}
+    folders = sort_pictures(project.folder, target, *predictions.split(0.0), link=False)
+    counts = ", ".join(f"{name} {count}" for name, count in sorted(folders.items()))
+    return {"file": str(target), "text": f"{sum(folders.values())} pictures copied: {counts}."}
+
+
+def download(project: Project, name: str) -> Path:
+    """A file to be fetched by the browser."""
+    one_of(name, (PREDICTIONS, ONNX, REPORT), "file")
+    path = run_of(project) / REPORT if name == REPORT else export_folder(project) / name
+    if not path.exists():
+        raise UserError(f"{name} has not been made yet.")
+    return path
+
+
+def export_folder(project: Project) -> Path:
+    run = run_of(project)
+    return run.with_name(f"{run.name}-export")
+
+
+def run_of(project: Project) -> Path:
+    if project.run is None:
+        raise UserError("train first: there is nothing to export yet.")
+    return project.run

@@ -1,0 +1,256 @@
+"""What the studio works on: a folder of pictures, its labels, the order in which to label, and runs."""
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..data.folder import scan
+from ..data.labels import NO_CLASS
+from ..data.tables import read_table
+from ..encoders import ENCODERS, PHOTOS
+from ..errors import UserError, unknown
+from ..files import make_folder
+from ..runs.audited import audited_examples
+from ..runs.choose import DEFAULT
+from ..runs.directory import PREDICTIONS, REPORT, RunDirectory, numbered_directories
+from .book import LabelBook
+from .training import Training
+from .worker import Answer, Worker
+
+AHEAD = 12  # pictures that the page knows of beforehand
+SUGGESTED = 20  # at a time
+REFRESH = 5  # new labels after which the order is made anew
+STEPS = 600  # of a first training: seconds on features
+
+
+class Guess(NamedTuple):
+    label: str
+    confidence: float
+
+
+class Project:
+    """Everything the page shows; it stands on the files, so that a restart continues where it was."""
+
+    def __init__(self, folder: Path, labels: Path | None, runs: Path, run: Path | None, worker: Worker) -> None:
+        self.folder, self.runs = folder.resolve(), runs
+        self.files = scan(folder)[0]
+        self.numbers = {name: number for number, name in enumerate(self.files)}
+        self.book = LabelBook(labels or default_labels(folder), folder, self.files)
+        self.training = Training()
+        self.worker = worker
+        self.encoder = DEFAULT if ENCODERS[DEFAULT].installed else None
+        self.run = run or latest_run(runs, self.folder)
+        self.guesses = read_guesses(self.run)
+        self.unreadable: dict[str, str] = {}
+        self.note = "" if self.encoder else f"In random order. To see the most useful pictures first: {PHOTOS}."
+        self._order: list[str] = []  # as suggested
+        self._others = list(self.files)
+        random.Random(0).shuffle(self._others)
+        self._lock = threading.RLock()
+        self._asked: Future[Answer] | None = None
+        self._asked_with = -1  # so many labels were known
+        self._taken = self.run  # the run whose predictions are shown
+        self.refresh_order()
+
+    # ---- pictures by number
+
+    def name(self, number: Any) -> str:
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(self.files):
+            raise UserError("there is no picture of that number.")
+        return self.files[number]
+
+    def names(self, numbers: Any) -> list[str]:
+        if not isinstance(numbers, list):
+            raise UserError("give the numbers of pictures.")
+        return [self.name(number) for number in numbers]
+
+    def shown(self, name: str, labels: dict[str, str]) -> dict[str, Any]:
+        """A picture as the page gets it."""
+        guess = self.guesses.get(name)
+        facts = {"number": self.numbers[name], "name": printable(name), "label": labels.get(name, "")}
+        return facts | ({"guess": guess.label, "confidence": guess.confidence} if guess else {})
+
+    # ---- what to label next
+
+    def queue(self) -> list[dict[str, Any]]:
+        """The next pictures: as suggested, then others, then those that were put off."""
+        labels, later, audited = self.book.labels, self.book.skipped, self.audited()
+        left = {*later, *audited, *self.unreadable}
+        found: list[str] = []
+        for name in dict.fromkeys([*self._order, *self._others]):
+            if name not in labels and name not in left:
+                found.append(name)
+                if len(found) == AHEAD:
+                    break
+        found += [name for name in later if name not in audited][: AHEAD - len(found)]
+        return [self.shown(name, labels) for name in found]
+
+    def audited(self) -> dict[str, str]:
+        """Pictures that measure a run: they are no labels to train on."""
+        return audited_examples(self.runs.absolute(), str(self.folder))
+
+    def refresh_order(self) -> None:
+        """Ask for suggestions where enough has changed, and take those that have come."""
+        with self._lock:
+            if self._asked is not None and self._asked.done():
+                self._take_order(self._asked)
+                self._asked = None
+            labels = self.book.labels
+            stale = len(labels) - self._asked_with >= REFRESH or len(labels) < self._asked_with
+            if self.encoder and self._asked is None and (self._asked_with < 0 or stale):
+                self._ask(labels)
+
+    def _ask(self, labels: dict[str, str]) -> None:
+        known = [*labels, *self.audited()]
+        if len(known) < len(self.files):
+            run = str(self.run) if self.run else None
+            self._asked_with = len(labels)
+            self._asked = self.worker.call(
+                "suggest", data=str(self.folder), known=known, encoder=self.encoder, run=run, n=SUGGESTED
+            )
+
+    def _take_order(self, asked: Future[Answer]) -> None:
+        try:
+            answer = asked.result()
+        except UserError as error:
+            self.note = str(error)
+            return
+        self._order, self.unreadable = answer["names"], answer["unreadable"]
+        what = "What the last training is least certain of" if self.run else "The most useful first"
+        self.note = f"{what}: {answer['groups']} groups of similar pictures. Classes may still be missing."
+
+    # ---- state
+
+    def state(self) -> dict[str, Any]:
+        """All that the page shows beside pictures."""
+        facts: dict[str, Any] = {"folder": self.folder.name, "pictures": len(self.files), "problem": ""}
+        self.take_run()
+        try:
+            labels, classes = self.book.labels, self.book.classes
+            self.refresh_order()
+            facts["queue"] = self.queue()
+        except UserError as error:  # another program has made the label file unreadable
+            labels, classes = {}, []
+            facts |= {"problem": str(error), "queue": []}
+        counts = Counter(labels.values())
+        progress = self.worker.progress
+        return facts | {
+            "labels_file": str(self.book.path),
+            "labelled": len(labels),
+            "classes": [{"name": name, "count": counts[name]} for name in classes],
+            "none": counts[NO_CLASS],
+            "unreadable": len(self.unreadable),
+            "note": self.note,
+            "background": progress and {"title": progress[0], "done": progress[1], "total": progress[2]},
+            "training": self.training.state(),
+            "run": self.run_state(labels),
+        }
+
+    def run_state(self, labels: dict[str, str]) -> dict[str, Any] | None:
+        """The run whose predictions are shown."""
+        if self.run is None:
+            return None
+        counts = Counter(guess.label for guess in self.guesses.values())
+        known = set(RunDirectory(self.run).labelled_names())
+        return {
+            "name": self.run.name,
+            "predicted": sum(counts.values()),
+            "new_labels": sum(name not in known for name in labels),
+            "classes": dict(sorted(counts.items())),
+        }
+
+    # ---- training
+
+    def train(self) -> None:
+        """On a copy of the labels of this moment, so that the run can be looked at again whatever is labelled later."""
+        labels = self.book.labels
+        classes = set(labels.values()) - {NO_CLASS}
+        if len(classes) < 2:
+            raise UserError("label pictures of at least two classes first.")
+        make_folder(self.runs)
+        first = self.runs / f"studio-{self.folder.name}"
+        number = max(numbered_directories(first), default=0) + 1
+        run = first if number == 1 else first.with_name(f"{first.name}-{number}")
+        copy = run.with_name(f"{run.name}-labels.csv")
+        self.book.copy(copy)
+        words = [str(self.folder), "--labels", str(copy)]
+        words += self._start()
+        self.training.start(run, words)
+
+    def _start(self) -> list[str]:
+        """From the last run of the studio where there is one: then a few new labels take seconds."""
+        if self.run is not None and self.run.name.startswith("studio-"):
+            return ["--start-from", str(self.run), "--steps", str(STEPS // 2)]
+        return ["--steps", str(STEPS)] if self.encoder else []
+
+    def take_run(self) -> None:
+        """The predictions of a training that has just finished."""
+        run = self.training.run
+        with self._lock:
+            if run is not None and run != self._taken and not self.training.going_on and RunDirectory(run).finished:
+                self.guesses = read_guesses(run)
+                self.run = self._taken = run
+                self._asked, self._asked_with = None, -1
+
+    def close(self) -> None:
+        self.training.close()
+        self.worker.close()
+
+
+def default_labels(folder: Path) -> Path:
+    """labels.csv in the folder of pictures if it lies there already; else where the command was started."""
+    inside = folder / "labels.csv"
+    if inside.exists():
+        return inside
+    here = Path.cwd()
+    if here.resolve().is_relative_to(folder.resolve()):
+        return folder.resolve().parent / f"{folder.resolve().name}-labels.csv"
+    return here / "labels.csv"
+
+
+def latest_run(runs: Path, folder: Path) -> Path | None:
+    """The newest finished run on these pictures."""
+    found = []
+    for path in runs.glob(f"*/{REPORT}") if runs.is_dir() else ():
+        try:
+            facts = RunDirectory(path.parent).facts()
+        except UserError:
+            continue
+        if facts and facts["recipe"].get("data") == str(folder) and (path.parent / PREDICTIONS).exists():
+            found.append(path)
+    return max(found, key=lambda path: path.stat().st_mtime).parent if found else None
+
+
+def read_guesses(run: Path | None) -> dict[str, Guess]:
+    """What a run predicts for the pictures that had no label."""
+    if run is None or not (run / PREDICTIONS).exists():
+        return {}
+    header, *rows = read_table(run / PREDICTIONS, "file")
+    file, guess, confidence = (header.cells.index(name) for name in ("file", "guess", "confidence"))
+    return {row.cells[file]: Guess(row.cells[guess], float(row.cells[confidence])) for row in rows if row.cells[guess]}
+
+
+def printable(name: str) -> str:
+    """A file name for JSON, whatever bytes it has."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def choose_run(run: str | None) -> Path | None:
+    """A run that a user names."""
+    if run is None:
+        return None
+    directory = RunDirectory(run)
+    directory.facts_to_continue()
+    if not directory.finished:
+        raise UserError(f"{run} is not finished: continue it with `fewlabel train --resume`.")
+    return Path(run)
+
+
+def one_of(value: Any, valid: Sequence[str], what: str) -> str:
+    if value not in valid:
+        raise unknown(what, str(value), valid)
+    return str(value)

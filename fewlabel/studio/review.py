@@ -1,0 +1,80 @@
+"""Looking through what was guessed: by class, by name, by likeness, and what looks wrong."""
+
+from typing import Any
+
+from ..errors import UserError
+from .project import Project, one_of
+
+PAGE = 60  # pictures on a page
+WAIT = 60  # seconds for an answer of the helping process
+
+
+def by_class(project: Project, label: str, page: int) -> dict[str, Any]:
+    """Pictures that a run takes for that class and nobody has labelled, the most doubtful first."""
+    valid = sorted({guess.label for guess in project.guesses.values()})
+    one_of(label, valid, "class of the last training")
+    labels, audited = project.book.labels, project.audited()
+    found = [
+        (guess.confidence, name)
+        for name, guess in project.guesses.items()
+        if guess.label == label and name not in labels and name not in audited and name in project.numbers
+    ]
+    return paged(project, [name for _, name in sorted(found)], page)
+
+
+def labelled(project: Project, label: str, page: int) -> dict[str, Any]:
+    """Pictures to which somebody has given that class."""
+    return paged(project, [name for name, given in project.book.labels.items() if given == label], page)
+
+
+def by_name(project: Project, text: str, page: int) -> dict[str, Any]:
+    """Pictures whose file name holds the text."""
+    wanted, audited = text.casefold(), project.audited()
+    return paged(project, [name for name in project.files if wanted in name.casefold() and name not in audited], page)
+
+
+def similar(project: Project, number: Any) -> dict[str, Any]:
+    """Pictures that look most like one."""
+    answer = ask(project, "similar", name=project.name(number))
+    return paged(project, without_audited(project, answer["names"]), 0)
+
+
+def duplicates(project: Project, page: int) -> dict[str, Any]:
+    """Pictures that are nearly the same, side by side."""
+    groups = ask(project, "duplicates")["groups"]
+    found = paged(project, without_audited(project, [name for group in groups for name in group]), page)
+    return found | {"groups": len(groups)}
+
+
+def suspicious(project: Project) -> dict[str, Any]:
+    """Labels of the last training with which the others disagree."""
+    if project.run is None:
+        raise UserError("train first: then the labels can be compared with each other.")
+    found = project.worker.call("suspicious", run=str(project.run)).result(WAIT)["labels"]
+    labels = project.book.labels
+    told = {one["name"]: f"labelled {one['label']}, looks like {one['other']}" for one in found}
+    return {
+        "pictures": [project.shown(name, labels) | {"told": text} for name, text in told.items()],
+        "count": len(told),
+    }
+
+
+def ask(project: Project, task: str, **arguments: Any) -> dict[str, Any]:
+    if not project.encoder:
+        raise UserError(project.note)
+    call = project.worker.call(task, data=str(project.folder), encoder=project.encoder, **arguments)
+    try:
+        return call.result(WAIT)
+    except TimeoutError as error:
+        raise UserError("the pictures are still being encoded: try again in a while.") from error
+
+
+def without_audited(project: Project, names: list[str]) -> list[str]:
+    audited = project.audited()
+    return [name for name in names if name not in audited and name in project.numbers]
+
+
+def paged(project: Project, names: list[str], page: int) -> dict[str, Any]:
+    labels = project.book.labels
+    shown = names[page * PAGE : (page + 1) * PAGE]
+    return {"pictures": [project.shown(name, labels) for name in shown], "count": len(names), "page": page}

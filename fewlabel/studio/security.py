@@ -1,0 +1,90 @@
+"""Who may talk to the studio: only the browser that has the token, and only pages that the studio itself has sent."""
+
+import hmac
+import secrets
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HEADERS = {
+    "content-security-policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+SAFE = ("GET", "HEAD")
+
+
+class Guard:
+    """Refuses foreign hosts (DNS rebinding), foreign origins, and requests without the cookie.
+
+    The address that is printed holds a token which works once: it is exchanged for a cookie that scripts cannot read
+    and that other sites do not send.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: set[str], token: str) -> None:
+        self._app, self._hosts, self._token = app, hosts, token
+        self._secret = secrets.token_urlsafe(32)
+        self._cookie = f"fewlabel-{secrets.token_hex(4)}"  # a name of its own: cookies are shared between ports
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        answer = self._refused(request) or self._exchanged(request) or self._unknown(request)
+        await (answer or self._app)(scope, receive, with_headers(send))
+
+    def _refused(self, request: Request) -> Response | None:
+        if Headers(scope=request.scope).get("host", "") not in self._hosts:
+            return PlainTextResponse("This address is not that of the studio.", 403)
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc not in self._hosts:
+            return PlainTextResponse("Requests of other pages are refused.", 403)
+        if request.method not in SAFE and request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return PlainTextResponse("Requests of other pages are refused.", 403)
+        if request.method not in SAFE and not request.headers.get("content-type", "").startswith("application/json"):
+            return PlainTextResponse("Only JSON is understood.", 415)
+        return None
+
+    def _exchanged(self, request: Request) -> Response | None:
+        """The token for the cookie, once."""
+        token = request.query_params.get("token")
+        if token is None or request.url.path != "/":
+            return None
+        if not self._token or not hmac.compare_digest(token.encode(), self._token.encode()):
+            return None if self._known(request) else self._no_entry()
+        self._token = ""
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(self._cookie, self._secret, httponly=True, samesite="strict")
+        return answer
+
+    def _unknown(self, request: Request) -> Response | None:
+        return None if self._known(request) else self._no_entry()
+
+    def _known(self, request: Request) -> bool:
+        return hmac.compare_digest(request.cookies.get(self._cookie, "").encode(), self._secret.encode())
+
+    def _no_entry(self) -> Response:
+        return PlainTextResponse(
+            "This address has been used already, or the studio was started again: open the address that "
+            "`fewlabel studio` prints on the terminal.",
+            401,
+        )
+
+
+def with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers[name] = value
+            headers.setdefault("cache-control", "no-store")
+        await send(message)
+
+    return sending

@@ -1,0 +1,227 @@
+"""The studio's server: each request calls one function of the library and answers in JSON."""
+
+import json
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Awaitable, Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from ..errors import UserError
+from . import exports, review
+from .audit import Audits
+from .pictures import shown_picture
+from .project import Project
+from .security import Guard
+
+STATIC = Path(__file__).parent / "static"
+LOCAL = "127.0.0.1"
+LARGEST = 1_000_000  # bytes of a request
+HOUR = "private, max-age=3600"
+Asked = dict[str, Any]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Pages:
+    """What can be asked: a method for each address."""
+
+    def __init__(self, project: Project) -> None:
+        self.project, self.audits = project, Audits(project)
+
+    # ---- label
+
+    def state(self, asked: Asked) -> Any:
+        return self.project.state()
+
+    def label(self, asked: Asked) -> Any:
+        self.project.book.label(self.project.names(asked.get("numbers")), text(asked, "label"))
+        return self.project.state()
+
+    def skip(self, asked: Asked) -> Any:
+        self.project.book.skip(self.project.name(asked.get("number")))
+        return self.project.state()
+
+    def undo(self, asked: Asked) -> Any:
+        """The pictures that it was about come first again."""
+        event = self.project.book.undo()
+        state = self.project.state()
+        if event is None:
+            return state | {"undone": ""}
+        labels = self.project.book.labels
+        again = [self.project.shown(name, labels) for name, *_ in event.changes[:1] if name in self.project.numbers]
+        numbers = {picture["number"] for picture in again}
+        queue = [*again, *(picture for picture in state["queue"] if picture["number"] not in numbers)]
+        return state | {"queue": queue, "undone": event.what}
+
+    def add_class(self, asked: Asked) -> Any:
+        self.project.book.add_class(text(asked, "name"))
+        return self.project.state()
+
+    def rename_class(self, asked: Asked) -> Any:
+        self.project.book.rename_class(text(asked, "old"), text(asked, "new"))
+        return self.project.state()
+
+    # ---- train
+
+    def train(self, asked: Asked) -> Any:
+        self.project.train()
+        return self.project.state()
+
+    def cancel(self, asked: Asked) -> Any:
+        self.project.training.cancel()
+        return self.project.state()
+
+    # ---- review
+
+    def review(self, asked: Asked) -> Any:
+        return review.by_class(self.project, text(asked, "class"), page(asked))
+
+    def labelled(self, asked: Asked) -> Any:
+        return review.labelled(self.project, text(asked, "class"), page(asked))
+
+    def search(self, asked: Asked) -> Any:
+        return review.by_name(self.project, text(asked, "text"), page(asked))
+
+    def similar(self, asked: Asked) -> Any:
+        return review.similar(self.project, whole(asked, "number"))
+
+    def duplicates(self, asked: Asked) -> Any:
+        return review.duplicates(self.project, page(asked))
+
+    def suspicious(self, asked: Asked) -> Any:
+        return review.suspicious(self.project)
+
+    # ---- audit and export
+
+    def audit(self, asked: Asked) -> Any:
+        return self.audits.state()
+
+    def start_audit(self, asked: Asked) -> Any:
+        return self.audits.start()
+
+    def answer_audit(self, asked: Asked) -> Any:
+        return self.audits.answer(asked.get("number"), text(asked, "label"))
+
+    def export(self, asked: Asked) -> Any:
+        return exports.make_export(self.project, asked.get("what"))
+
+    # ---- files
+
+    async def picture(self, request: Request) -> Response:
+        """By number, never by path."""
+        try:
+            name = self.project.name(request.path_params["number"])
+            content, kind = await run_in_threadpool(
+                shown_picture, self.project.folder / name, request.query_params.get("size", "large")
+            )
+        except UserError as error:
+            return JSONResponse({"error": str(error)}, 404)
+        return Response(content, media_type=kind, headers={"cache-control": HOUR})
+
+    async def download(self, request: Request) -> Response:
+        try:
+            path = exports.download(self.project, request.path_params["name"])
+        except UserError as error:
+            return JSONResponse({"error": str(error)}, 404)
+        return FileResponse(path, filename=path.name)
+
+
+READ = ("state", "review", "labelled", "search", "similar", "duplicates", "suspicious", "audit")
+CHANGE = ("label", "skip", "undo", "add_class", "rename_class")
+START = ("train", "cancel", "start_audit", "answer_audit", "export")
+
+
+def make_app(project: Project, hosts: set[str], token: str) -> Guard:
+    pages = Pages(project)
+    routes: list[Any] = [
+        Route("/", lambda request: FileResponse(STATIC / "index.html")),
+        Route("/picture/{number:int}", pages.picture),
+        Route("/download/{name:str}", pages.download),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    routes += [Route(f"/api/{name}", answering(getattr(pages, name)), methods=["GET"]) for name in READ]
+    routes += [Route(f"/api/{name}", answering(getattr(pages, name)), methods=["POST"]) for name in CHANGE + START]
+    return Guard(Starlette(routes=routes), hosts, token)
+
+
+def answering(function: Callable[[Asked], Any]) -> Endpoint:
+    """What it returns as JSON; what a user has done wrong as one sentence."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            asked = dict(request.query_params) if request.method == "GET" else await read_body(request)
+            return JSONResponse(await run_in_threadpool(function, asked))
+        except UserError as error:
+            return JSONResponse({"error": str(error)}, 400)
+
+    return endpoint
+
+
+async def read_body(request: Request) -> Asked:
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > LARGEST:
+            raise UserError("the request is too large.")
+    try:
+        asked = json.loads(content or b"{}")
+    except ValueError as error:
+        raise UserError("the request is not JSON.") from error
+    if not isinstance(asked, dict):
+        raise UserError("the request is not what the studio understands.")
+    return asked
+
+
+def text(asked: Asked, name: str) -> str:
+    value = asked.get(name)
+    if not isinstance(value, str):
+        raise UserError(f"the request has no {name}.")
+    return value
+
+
+def whole(asked: Asked, name: str) -> int:
+    value = str(asked.get(name, "0"))
+    if not value.isdecimal() or len(value) > 9:
+        raise UserError(f"{name} must be a whole number.")
+    return int(value)
+
+
+def page(asked: Asked) -> int:
+    return whole(asked, "page")
+
+
+# ---- running it
+
+
+def serve(project: Project, host: str, port: int, browser: bool, said: Callable[[str], None]) -> None:
+    """Until Ctrl-C."""
+    with closing(project), listen(host, port) as listener, suppress(KeyboardInterrupt):
+        port = listener.getsockname()[1]
+        shown = LOCAL if host in ("0.0.0.0", "::") else host
+        hosts = {f"{name}:{port}" for name in (shown, host, LOCAL, "localhost")}
+        token = secrets.token_urlsafe(24)
+        address = f"http://{shown}:{port}/?token={token}"
+        said(address)
+        if browser:
+            threading.Timer(0.3, webbrowser.open, (address,)).start()
+        app = make_app(project, hosts, token)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port))
+    except OSError as error:
+        raise UserError(f"cannot listen on {host}, port {port} ({error.strerror}): choose another --port.") from error

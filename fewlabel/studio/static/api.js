@@ -1,0 +1,62 @@
+// Requests to the studio's own server, and the state that all views share.
+
+import { tell } from "./dom.js";
+
+let state = null;
+const listeners = [];
+
+export const current = () => state;
+export const listen = (listener) => listeners.push(listener);
+
+function take(answer) {
+  if (!answer || answer.queue === undefined) return answer;
+  state = answer;
+  for (const listener of listeners) listener(state);
+  return answer;
+}
+
+async function request(path, options) {
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch {
+    throw new Error("The studio does not answer: was it stopped? Every label up to now is saved.");
+  }
+  const content = answer.headers.get("content-type")?.startsWith("application/json")
+    ? await answer.json()
+    : { error: await answer.text() };
+  if (!answer.ok) throw new Error(content.error);
+  return content;
+}
+
+export function ask(name, parameters = {}) {
+  return request(`/api/${name}?${new URLSearchParams(parameters)}`).then((answer) => (name === "state" ? take(answer) : answer));
+}
+
+// One change after the other, in the order of the keys: a quick second key waits for the first.
+let last = Promise.resolve();
+
+export function change(name, body = {}) {
+  const send = () =>
+    request(`/api/${name}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }).then(take);
+  const done = last.then(send);
+  last = done.catch(() => undefined);
+  return done.catch((error) => {
+    tell(error.message);
+    throw error;
+  });
+}
+
+export const quietly = (promise) => promise.catch(() => undefined);
+
+export function keepFresh() {
+  const again = async () => {
+    try {
+      await ask("state");
+    } catch (error) {
+      tell(error.message);
+    }
+    setTimeout(again, state?.training.status === "going on" || state?.background ? 700 : 2500);
+  };
+  again();
+}

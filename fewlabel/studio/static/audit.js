@@ -1,0 +1,91 @@
+// How good are the guesses? A person answers for 30 pictures, without seeing what was guessed.
+
+import { ask, change, current, quietly } from "./api.js";
+import { button, element, percent, tell } from "./dom.js";
+import { classOf } from "./keys.js";
+
+let view;
+let audit = { status: "none" };
+let last = null; // the number of the picture that was answered last
+
+async function load(promise) {
+  try {
+    audit = await promise;
+    draw();
+  } catch (error) {
+    tell(error.message);
+  }
+}
+
+const open = () => (audit.status === "asking" ? audit.pictures.find(({ label }) => !label) : undefined);
+
+function draw() {
+  if (!view) return;
+  const drawing = { "no run": noRun, none: offer, asking: question, done: result, elsewhere };
+  view.replaceChildren(...drawing[audit.status]());
+}
+
+const noRun = () => [element("p", {}, "Train first: an audit measures the predictions of a training.")];
+const elsewhere = () => [element("p", {}, `An audit of ${audit.run} was begun on the command line: finish it there.`)];
+
+function offer() {
+  return [
+    element("h2", {}, "How good are the guesses?"),
+    element("p", {}, "You will see 30 pictures without their guesses, sure and unsure ones. From your answers follows the accuracy, with its interval. They are kept apart and are not trained on."),
+    button("Begin the audit", () => load(change("start_audit")), { id: "begin-audit", class: "main" }),
+  ];
+}
+
+function question() {
+  const picture = open();
+  const answered = audit.pictures.filter(({ label }) => label).length;
+  return [
+    element("h2", {}, `Audit: picture ${answered + 1} of ${audit.pictures.length}`),
+    element("figure", { id: "stage" }, element("img", { id: "picture", src: `/picture/${picture.number}?size=large`, alt: `Picture ${picture.name}` }), element("figcaption", {}, picture.name)),
+    element(
+      "div",
+      { class: "row" },
+      button("Undo", () => back(), { id: "undo" }),
+      ...audit.classes.map((name) => button(name, () => answer(name), { class: "pick" })),
+      button("None of these", () => answer("(none)"), { id: "none" }),
+    ),
+  ];
+}
+
+function result() {
+  const { share, low, high } = audit.accuracy;
+  return [
+    element("h2", {}, `Accuracy: ${percent(share)}`),
+    element("p", { id: "audited" }, `95% interval: ${percent(low)} to ${percent(high)}, of ${audit.run}`),
+    ...audit.words.map((words) => element("p", {}, words)),
+    element("p", { class: "quiet" }, "These pictures are kept apart: they are not trained on. After the next training a new audit can be made."),
+  ];
+}
+
+function answer(label) {
+  const picture = open();
+  if (!picture) return undefined;
+  last = picture.number;
+  return load(change("answer_audit", { number: picture.number, label }));
+}
+
+const back = () => last !== null && load(change("answer_audit", { number: last, label: "" }));
+
+export const choose = answer;
+export const undo = async () => back();
+
+export function press(pressed) {
+  if (audit.status !== "asking") return false;
+  const valid = (current()?.classes ?? []).filter(({ name }) => audit.classes.includes(name));
+  const label = classOf(pressed, current()?.classes ?? []);
+  if (label === "(none)" || valid.some(({ name }) => name === label)) return quietly(answer(label));
+  return false;
+}
+
+export function show(where) {
+  view = where;
+  view.replaceChildren(element("p", {}, "One moment."));
+  load(ask("audit"));
+}
+
+export const hide = () => (view = null);

@@ -1,0 +1,114 @@
+// One large picture; a key labels it and shows the next, which is loaded already.
+
+import { change, current, listen, quietly } from "./api.js";
+import { $, button, element, key, percent, tell } from "./dom.js";
+import { NONE, classOf } from "./keys.js";
+
+const PRELOADED = 5;
+const loaded = new Map();
+let queue = [];
+let shown = null;
+let image, caption, guess;
+
+const address = (picture) => `/picture/${picture.number}?size=large`;
+
+function preload(pictures) {
+  const wanted = new Set(pictures.map(address));
+  for (const old of loaded.keys()) if (!wanted.has(old)) loaded.delete(old);
+  for (const one of wanted) {
+    if (!loaded.has(one)) {
+      const made = new Image();
+      made.src = one;
+      loaded.set(one, made);
+      made.decode().catch(() => undefined);
+    }
+  }
+}
+
+function next(pictures) {
+  queue = pictures;
+  shown = queue[0] ?? null;
+  preload(queue.slice(0, PRELOADED));
+  draw();
+}
+
+function draw() {
+  if (!image) return;
+  image.hidden = shown === null;
+  if (shown === null) {
+    caption.textContent = "Every picture has a label.";
+    guess.replaceChildren();
+    return;
+  }
+  if (image.getAttribute("src") !== address(shown)) {
+    image.src = address(shown);
+    image.alt = `Picture ${shown.name}`;
+    image.classList.remove("zoomed");
+  }
+  caption.textContent = shown.name;
+  guess.replaceChildren();
+  if (shown.label) guess.append(`labelled ${shown.label}`);
+  else if (shown.guess) guess.append(`guess: ${shown.guess}, ${percent(shown.confidence)} `, key("Enter"));
+}
+
+export async function give(label) {
+  if (!shown) return;
+  const answer = await change("label", { numbers: [shown.number], label });
+  next(answer.queue);
+  tell(`${label || "no label"} saved`);
+}
+
+async function skip() {
+  if (shown) next((await change("skip", { number: shown.number })).queue);
+}
+
+export async function undo() {
+  const answer = await change("undo");
+  tell(answer.undone ? "undone" : "there is nothing to undo");
+  next(answer.queue);
+}
+
+const zoom = () => image.classList.toggle("zoomed");
+
+export function show(view) {
+  image = element("img", { id: "picture", onclick: zoom });
+  caption = element("figcaption", { id: "name" });
+  guess = element("p", { id: "guess", class: "quiet" });
+  image.addEventListener("error", () => (guess.textContent = "This picture cannot be shown: skip it."));
+  view.replaceChildren(
+    element("figure", { id: "stage" }, image, caption),
+    guess,
+    element(
+      "div",
+      { class: "row", role: "group", "aria-label": "This picture" },
+      button("Undo", () => quietly(undo()), { id: "undo" }),
+      button("Skip", () => quietly(skip()), { id: "skip" }),
+      button("None of these", () => quietly(give(NONE)), { id: "none" }),
+      button("Zoom", zoom, { id: "zoom" }),
+    ),
+  );
+  next(queue.length ? queue : (current()?.queue ?? []));
+}
+
+export function hide() {
+  image = null;
+}
+
+export function press(pressed) {
+  if (pressed === " " || pressed === "ArrowRight") return quietly(skip());
+  if (pressed === "z") return zoom();
+  if (pressed === "Enter" && shown?.guess && !shown.label) return quietly(give(shown.guess));
+  const label = classOf(pressed, current()?.classes ?? []);
+  if (label !== null) return quietly(give(label));
+  return false;
+}
+
+// The order may become better while one looks; the picture that is looked at stays.
+listen((state) => {
+  if (!shown || state.problem) return next(state.queue);
+  const rest = state.queue.filter(({ number }) => number !== shown.number);
+  queue = [state.queue.find(({ number }) => number === shown.number) ?? shown, ...rest];
+  shown = queue[0];
+  preload(queue.slice(0, PRELOADED));
+  draw();
+});

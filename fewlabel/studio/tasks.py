@@ -1,0 +1,63 @@
+"""What the helping process does: it knows the features of the pictures."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data import Examples
+from ..guessing import Prepared, nearest
+from ..runs import RunDirectory
+from ..suggesting import SAME, comparable_examples, suggest_examples
+from ..suspicious import suspicious_labels
+
+LIKE_THIS = 60  # pictures that are shown as similar
+NEAR = 10  # neighbours among which duplicates are looked for
+
+
+def suggest(data: str, known: list[str], encoder: str | None, run: str | None, n: int) -> dict[str, Any]:
+    """Names of the pictures to label next, best first; those that cannot be read are told."""
+    examples, found = suggest_examples(data, n, encoder=encoder, run=run, known=set(known))
+    names = [examples.names[position] for position in found.positions]
+    return {"names": names, "groups": found.groups, "covered": found.covered, "unreadable": dict(examples.skipped)}
+
+
+def similar(data: str, encoder: str | None, name: str) -> dict[str, Any]:
+    """Names of the pictures that are most like one, the most similar first."""
+    examples, rows = compared(data, encoder)
+    position = examples.names.index(name)
+    places, _ = nearest(rows[[position]], rows, min(LIKE_THIS + 1, len(rows)))
+    return {"names": [examples.names[place] for place in places[0] if place != position]}
+
+
+def duplicates(data: str, encoder: str | None) -> dict[str, Any]:
+    """Groups of pictures that are nearly the same."""
+    examples, rows = compared(data, encoder)
+    near, similarity = nearest(rows, rows, min(NEAR, len(rows) - 1), skip_self=True)
+    group = np.arange(len(rows))
+    for i, j in zip(*np.nonzero(similarity >= SAME), strict=True):
+        first, second = sorted((group[i], group[near[i, j]]))
+        group[group == second] = first
+    alike = [np.flatnonzero(group == g).tolist() for g in np.flatnonzero(np.bincount(group) > 1)]
+    return {"groups": [[examples.names[i] for i in members] for members in alike]}
+
+
+def suspicious(run: str) -> dict[str, Any]:
+    """Labels of a run with which the others disagree, the least likely first."""
+    return {"labels": [one._asdict() for one in suspicious_labels(RunDirectory(run))]}
+
+
+@lru_cache(maxsize=1)
+def compared(data: str, encoder: str | None) -> tuple[Examples, NDArray[np.float64]]:
+    examples, rows = comparable_examples(data, encoder=encoder)
+    return examples, Prepared(rows).reduced()
+
+
+TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+    "suggest": suggest,
+    "similar": similar,
+    "duplicates": duplicates,
+    "suspicious": suspicious,
+}
