@@ -8,7 +8,7 @@ from ..files import make_folder
 from ..model import load_model
 from ..runs.directory import REPORT
 from ..sorting import sort_pictures
-from .project import Project, one_of
+from .project import Project, near, one_of
 
 PREDICTIONS, SORTED, ONNX = "predictions.csv", "sorted", "model.onnx"
 MADE = (PREDICTIONS, SORTED, ONNX)
@@ -22,14 +22,14 @@ def make_export(project: Project, what: Any) -> dict[str, Any]:
     model, target = load_model(run, "cpu"), folder / str(what)
     if what == ONNX:
         model.export(target)
-        return {"file": str(target), "text": "The model, with the preprocessing inside."}
+        return {"file": near(target), "text": "The model, with the preprocessing inside."}
     predictions = model.label(project.folder)
     if what == PREDICTIONS:
         predictions.write(target)
-        return {"file": str(target), "text": f"{len(predictions)} pictures labelled."}
+        return {"file": near(target), "text": f"{len(predictions)} pictures labelled."}
     folders = sort_pictures(project.folder, target, *predictions.split(0.0), link=False)
     counts = ", ".join(f"{name} {count}" for name, count in sorted(folders.items()))
-    return {"file": str(target), "text": f"{sum(folders.values())} pictures copied: {counts}."}
+    return {"file": near(target), "text": f"{sum(folders.values())} pictures copied: {counts}."}
 
 
 def download(project: Project, name: str) -> Path:

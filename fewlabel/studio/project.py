@@ -139,7 +139,7 @@ class Project:
         counts = Counter(labels.values())
         progress = self.worker.progress
         return facts | {
-            "labels_file": str(self.book.path),
+            "labels_file": near(self.book.path),
             "labelled": len(labels),
             "classes": [{"name": name, "count": counts[name]} for name in classes],
             "none": counts[NO_CLASS],
@@ -232,6 +232,12 @@ def read_guesses(run: Path | None) -> dict[str, Guess]:
     header, *rows = read_table(run / PREDICTIONS, "file")
     file, guess, confidence = (header.cells.index(name) for name in ("file", "guess", "confidence"))
     return {row.cells[file]: Guess(row.cells[guess], float(row.cells[confidence])) for row in rows if row.cells[guess]}
+
+
+def near(path: Path) -> str:
+    """A path as short as a user would write it."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def printable(name: str) -> str:

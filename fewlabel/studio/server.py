@@ -42,7 +42,12 @@ class Pages:
     # ---- label
 
     def state(self, asked: Asked) -> Any:
-        return self.project.state()
+        """`shown` is the number of a picture that the page shows: another page may have labelled it."""
+        state = self.project.state()
+        if "shown" in asked and not state["problem"]:
+            name = self.project.name(whole(asked, "shown"))
+            state["shown"] = self.project.shown(name, self.project.book.labels)
+        return state
 
     def label(self, asked: Asked) -> Any:
         self.project.book.label(self.project.names(asked.get("numbers")), text(asked, "label"))

@@ -15,7 +15,7 @@ from PIL import Image
 from fewlabel.demo import photo_tiles
 from tests.processes import start
 
-CLASSES = ("leaves", "sky", "petals")
+CLASSES = ("pagoda", "sky", "petals")
 
 
 def write_tiles(folder: Path, count: int = 60) -> dict[str, str]:

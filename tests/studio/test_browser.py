@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect, sync_playwright
 
-from tests.studio.studios import CLASSES, studio, write_tiles
+from tests.studio.studios import CLASSES, Studio, studio, write_tiles
 
 CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = os.environ.get("FEWLABEL_SCREENSHOTS")  # a folder to write them to
@@ -27,7 +27,7 @@ expect.set_options(timeout=60_000)
 def page() -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1200, "height": 800})
+        page = browser.new_context(viewport={"width": 1200, "height": 800}).new_page()
         page.set_default_timeout(60_000)
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
@@ -38,6 +38,11 @@ def page() -> Iterator[Page]:
 
 def picture(page: Page, name: str) -> None:
     if SCREENSHOTS:
+        for shown in page.locator("#view img").all():
+            shown.scroll_into_view_if_needed()
+            expect(shown).to_have_js_property("complete", True)
+        page.evaluate("window.scrollTo(0, 0)")
+        page.mouse.move(0, 0)
         page.screenshot(path=Path(SCREENSHOTS) / f"studio-{name}.png")
 
 
@@ -63,6 +68,20 @@ def train(page: Page, number: int) -> None:
     page.locator("body").click(position={"x": 5, "y": 300})
     page.locator("#train").click()
     expect(page.locator("#training")).to_contain_text(f"guessed by studio-photos{f'-{number}' if number > 1 else ''};")
+
+
+def enter(page: Page, server: Studio) -> None:
+    """With some labels of each class, given by another page."""
+    page.goto(server.address)
+    cookie = page.context.cookies()[0]
+    server.cookie = f"{cookie['name']}={cookie['value']}"
+
+
+def label_some(server: Studio, truth: dict[str, str], each: int) -> None:
+    numbers = {name: number for number, name in enumerate(sorted(truth))}
+    for kind in CLASSES:
+        names = [name for name in sorted(truth) if truth[name] == kind][:each]
+        server.ask("label", {"numbers": [numbers[name] for name in names], "label": kind})
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -110,7 +129,7 @@ def test_a_whole_round(page: Page, tmp_path: Path) -> None:
         page.keyboard.press("Control+z")
         expect(page.locator("#name")).to_have_text(last)
         assert last not in labels(tmp_path)
-        label(page, truth, {name: name[0] if name != "petals" else "p" for name in CLASSES})  # letters serve as well
+        label(page, truth, {"pagoda": "p", "sky": "s", "petals": "e"})  # letters serve as well
         assert labels(tmp_path) == given
         train(page, 1)
 
@@ -157,3 +176,117 @@ def test_a_whole_round(page: Page, tmp_path: Path) -> None:
     assert sum(1 for path in (export / "sorted").rglob("*.png")) == 60
     assert (export / "model.onnx").stat().st_size > 1000
     assert sorted(path.name for path in (tmp_path / "photos").iterdir()) == sorted(truth)  # nothing was written there
+
+
+def test_review_by_mouse_by_name_and_by_likeness(page: Page, tmp_path: Path) -> None:
+    truth = write_tiles(tmp_path / "photos", 40)
+    shutil.copy(tmp_path / "photos/tile000.png", tmp_path / "photos/twin.png")
+    with studio(tmp_path / "photos", cwd=tmp_path) as server:
+        enter(page, server)
+        label_some(server, truth, 3)
+        wrong = next(name for name in sorted(truth) if truth[name] == "sky" and name not in labels(tmp_path))
+        numbers = {name: number for number, name in enumerate(sorted([*truth, "twin.png"]))}
+        server.ask("label", {"numbers": [numbers[wrong]], "label": "petals"})
+        train(page, 1)
+        page.locator(".tab[data-view=review]").click()
+        page.locator("#suspicious").click()
+        expect(page.locator("#review-title")).to_contain_text("suspicious labels")
+        expect(page.locator(f'.cell[aria-label^="{wrong}"]')).to_contain_text("labelled petals, looks like sky")
+        page.locator(f'.cell[aria-label^="{wrong}"]').focus()
+        page.keyboard.press("s")
+        expect(page.locator("#status")).to_contain_text("1 labelled sky")
+        assert labels(tmp_path)[wrong] == "sky"
+
+        page.locator("#duplicates").click()
+        expect(page.locator("#review-title")).to_contain_text("near-duplicates")
+        assert page.locator('.cell[aria-label^="twin"]').count() == 1
+        assert page.locator('.cell[aria-label^="tile000"]').count() == 1
+        page.locator("#search").fill("twin")
+        page.locator("#search").press("Enter")
+        expect(page.locator(".cell")).to_have_count(1)
+        page.locator(".cell").focus()
+        page.keyboard.press("m")
+        expect(page.locator("#review-title")).to_contain_text("like this")
+        assert (page.locator(".cell").first.get_attribute("aria-label") or "").startswith("tile000.png")
+
+        page.locator(".pick", has_text="sky").click()
+        expect(page.locator("#review-title")).to_contain_text("Guessed sky")
+        count = page.locator(".cell").count()
+        first, third = page.locator(".cell").nth(0).bounding_box(), page.locator(".cell").nth(2).bounding_box()
+        assert first and third and count > 4
+        page.mouse.move(first["x"] + 40, first["y"] + 40)  # drag over three
+        page.mouse.down()
+        page.mouse.move(third["x"] + 40, third["y"] + 40, steps=20)
+        page.mouse.up()
+        expect(page.locator('.cell[aria-pressed="true"]')).to_have_count(3)
+        before = len(labels(tmp_path))
+        page.keyboard.press("Enter")  # confirms the rest
+        expect(page.locator(".cell")).to_have_count(3)
+        expect(page.locator('.cell[aria-pressed="true"]')).to_have_count(3)
+        assert len(labels(tmp_path)) == before + count - 3
+        page.keyboard.press("0")
+        expect(page.locator(".cell")).to_have_count(0)
+        assert list(labels(tmp_path).values()).count("(none)") == 3
+        page.keyboard.press("u")
+        expect(page.locator(".cell")).to_have_count(3)
+        assert list(labels(tmp_path).values()).count("(none)") == 0
+
+
+def test_training_by_itself_cancelling_and_two_pages(page: Page, tmp_path: Path) -> None:
+    truth = write_tiles(tmp_path / "photos", 30)
+    with studio(tmp_path / "photos", cwd=tmp_path) as server:
+        enter(page, server)
+        label_some(server, truth, 1)
+        expect(page.locator(".class")).to_have_count(3)
+        page.locator("#every").fill("2")
+        page.locator("#every").press("Tab")
+        other = page.context.new_page()
+        other.goto(server.address.partition("?")[0])
+        expect(other.locator(".class")).to_have_count(3)
+        for _ in range(2):
+            label(page, truth, {name: str(1 + CLASSES.index(name)) for name in CLASSES})
+        expect(page.locator("#training")).to_have_attribute("data-status", "going on")
+        label(page, truth, {name: str(1 + CLASSES.index(name)) for name in CLASSES})  # the page stays usable
+        page.locator("#every").fill("0")
+        page.locator("#every").press("Tab")
+        page.locator("#cancel").click()
+        expect(page.locator("#training")).to_have_attribute("data-status", "cancelled")
+        other.bring_to_front()
+        for given in labels(tmp_path):  # a picture that was labelled on the one page leaves the other
+            expect(other.locator("#name")).not_to_have_text(given)
+        name = name_shown(other)
+        label(other, truth, {name: str(1 + CLASSES.index(name)) for name in CLASSES})
+        assert labels(tmp_path)[name] == truth[name] and len(labels(tmp_path)) == 7
+        expect(page.locator("#saved")).to_contain_text("7 of 30 labelled")  # both pages know
+
+
+def test_the_keyboard_alone_in_the_dark(page: Page, tmp_path: Path) -> None:
+    write_tiles(tmp_path / "photos", 6)
+    page.emulate_media(color_scheme="dark")
+    with studio(tmp_path / "photos", cwd=tmp_path) as server:
+        page.goto(server.address)
+        expect(page.locator("#name")).to_contain_text("tile")
+        no_violation(page)
+        page.keyboard.press("Tab")
+        expect(page.locator(".tab[data-view=label]")).to_be_focused()
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        page.keyboard.press("?")
+        expect(page.locator("#help")).to_be_visible()
+        no_violation(page)
+        page.keyboard.press("Escape")
+        expect(page.locator("#help")).to_be_hidden()
+        name = name_shown(page)
+        page.keyboard.press("z")
+        expect(page.locator("#picture")).to_have_class("zoomed")
+        page.keyboard.press("ArrowRight")
+        expect(page.locator("#name")).not_to_have_text(name)
+        page.keyboard.press("0")
+        expect(page.locator("#classes")).to_contain_text("none of these: 1")
+        page.on("dialog", lambda dialog: dialog.accept("heaven"))
+        page.keyboard.press("+")
+        page.keyboard.type("sky")
+        page.keyboard.press("Enter")
+        expect(page.locator(".class .name")).to_have_text("sky")
+        page.get_by_role("button", name="Rename or merge sky").press("Enter")
+        expect(page.locator(".class .name")).to_have_text("heaven")
+        assert sorted(labels(tmp_path).values()) == ["(none)", "heaven"]

@@ -5,7 +5,10 @@ import { tell } from "./dom.js";
 let state = null;
 const listeners = [];
 
+let looking = () => ({});
+
 export const current = () => state;
+export const lookingAt = (parameters) => (looking = parameters);
 export const listen = (listener) => listeners.push(listener);
 
 function take(answer) {
@@ -52,7 +55,7 @@ export const quietly = (promise) => promise.catch(() => undefined);
 export function keepFresh() {
   const again = async () => {
     try {
-      await ask("state");
+      await ask("state", looking());
     } catch (error) {
       tell(error.message);
     }

@@ -1,6 +1,6 @@
 // One large picture; a key labels it and shows the next, which is loaded already.
 
-import { change, current, listen, quietly } from "./api.js";
+import { change, current, listen, lookingAt, quietly } from "./api.js";
 import { $, button, element, key, percent, tell } from "./dom.js";
 import { NONE, classOf } from "./keys.js";
 
@@ -103,9 +103,12 @@ export function press(pressed) {
   return false;
 }
 
-// The order may become better while one looks; the picture that is looked at stays.
+lookingAt(() => (shown ? { shown: String(shown.number) } : {}));
+
+// The order may become better while one looks; the picture that is looked at stays, unless another page has labelled it.
 listen((state) => {
-  if (!shown || state.problem) return next(state.queue);
+  const elsewhere = state.shown?.number === shown?.number && state.shown?.label && !shown?.label;
+  if (!shown || state.problem || elsewhere) return next(state.queue);
   const rest = state.queue.filter(({ number }) => number !== shown.number);
   queue = [state.queue.find(({ number }) => number === shown.number) ?? shown, ...rest];
   shown = queue[0];

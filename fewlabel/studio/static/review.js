@@ -16,16 +16,17 @@ let dragging = null;
 const SOURCES = { labelled: "labelled", suspicious: "suspicious labels", duplicates: "near-duplicates", search: "found", similar: "like this" };
 
 async function load(what, parameters = {}, at = 0) {
-  list = { what, parameters };
+  const wanted = { what, parameters };
+  list = wanted;
   page = at;
+  let answer = { pictures: [], count: 0 };
   try {
-    const answer = await ask(what, { ...parameters, page: String(at) });
-    ({ pictures, count } = answer);
+    answer = await ask(what, { ...parameters, page: String(at) });
   } catch (error) {
-    pictures = [];
-    count = 0;
     tell(error.message);
   }
+  if (list !== wanted) return; // something else was asked for in the meantime
+  ({ pictures, count } = answer);
   selected = new Set();
   focused = 0;
   draw();

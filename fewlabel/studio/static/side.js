@@ -83,52 +83,43 @@ function timeLeft(seconds) {
 }
 
 function progress(training) {
-  const bar = element("progress", { max: String(training.steps || 1), value: String(training.step), "aria-label": "Training" });
   const words = training.steps ? `${training.stage}: step ${training.step} of ${training.steps}${timeLeft(training.seconds_left)}` : "preparing";
   return [
-    bar,
+    element("progress", { max: String(training.steps || 1), value: String(training.step), "aria-label": "Training" }),
     element("p", {}, words),
     curve(training.loss ?? [], "loss"),
     curve(training.kept ?? [], "pseudo-labels used"),
     ...(training.alarms ?? []).map((alarm) => element("p", { class: "problem" }, `Alarm: ${alarm}`)),
-    button("Cancel", () => quietly(change("cancel")), { id: "cancel" }),
+  ];
+}
+
+function outcome(training, run) {
+  const guessed = run && `${run.predicted} pictures guessed by ${run.name}; ${run.new_labels} labels are newer.`;
+  return [
+    training.status === "failed" ? element("p", { class: "problem" }, training.message || "The training has failed.") : null,
+    training.status === "cancelled" ? element("p", {}, "The training was cancelled.") : null,
+    guessed ? element("p", {}, guessed) : null,
   ];
 }
 
 function drawTraining(state) {
   const { training, run, labelled } = state;
   const running = training.status === "going on";
-  const parts = [];
-  if (running) parts.push(...progress(training));
-  else {
-    if (training.status === "failed") parts.push(element("p", { class: "problem" }, training.message || "The training has failed."));
-    if (training.status === "cancelled") parts.push(element("p", {}, "The training was cancelled."));
-    if (run) parts.push(element("p", {}, `${run.predicted} pictures guessed by ${run.name}; ${run.new_labels} labels are newer.`));
-    parts.push(button("Train", train, { id: "train", class: "main" }));
-  }
-  parts.push(everySetting());
-  const box = $("training");
-  if (!box.contains(document.activeElement) || running !== box.dataset.running) box.replaceChildren(...parts.filter(Boolean));
-  box.dataset.running = running;
-  box.dataset.status = training.status;
+  $("train").hidden = running;
+  $("cancel").hidden = !running;
+  $("progress").replaceChildren(...(running ? progress(training) : outcome(training, run)).filter(Boolean));
+  $("training").dataset.status = training.status;
   const every = Number(localStorage.getItem(EVERY) ?? 0);
   if (every && !running && labelled - trained >= every && state.classes.filter(({ count }) => count).length > 1) train();
 }
 
-function everySetting() {
-  const input = element("input", {
-    id: "every",
-    type: "number",
-    min: "0",
-    max: "1000",
-    value: localStorage.getItem(EVERY) ?? "0",
-    onchange: (event) => {
-      trained = current()?.labelled ?? 0;
-      localStorage.setItem(EVERY, event.target.value);
-    },
-  });
-  return element("p", { class: "row quiet" }, element("label", { for: "every" }, "Train after every"), input, "new labels (0: never)");
-}
+$("train").addEventListener("click", train);
+$("cancel").addEventListener("click", () => quietly(change("cancel")));
+$("every").value = localStorage.getItem(EVERY) ?? "0";
+$("every").addEventListener("change", (event) => {
+  trained = current()?.labelled ?? 0;
+  localStorage.setItem(EVERY, event.target.value);
+});
 
 let began = false;
 

@@ -1,0 +1,90 @@
+"""Confidence that is fitted to the labels: on average as high as the accuracy that they let expect."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fewlabel import FewLabelClassifier, load_model
+from fewlabel.confidence import LOWERED, PRIOR, PRIOR_ACCURACY, held_out, matching_temperature
+from fewlabel.guessing import first_guess
+from tests.processes import fewlabel
+
+
+def blobs(spread: float, classes: int = 4, each: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(0)
+    centres = draw.normal(0, 1, (classes, 16))
+    labels = np.repeat(np.arange(classes), each)
+    return (centres[labels] + spread * draw.normal(0, 1, (len(labels), 16))).astype(np.float32), labels
+
+
+@pytest.mark.parametrize("confidence", [0.3, 0.5, 0.9])
+def test_the_mean_confidence_is_what_was_asked_for(confidence: float) -> None:
+    logits = np.random.default_rng(0).normal(0, 3, (500, 5))
+    probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    temperature = matching_temperature(probabilities, confidence)
+    total = 0.0
+    for row in logits:  # by hand
+        powers = [np.exp(value / temperature) for value in row]
+        total += max(powers) / sum(powers)
+    assert total / len(logits) == pytest.approx(confidence, abs=1e-6)
+
+
+def test_what_cannot_be_reached_is_approached() -> None:
+    probabilities = np.full((10, 4), 0.25)
+    probabilities[:, 0] += 0.03
+    probabilities[:, 1] -= 0.03
+    assert matching_temperature(probabilities, 0.99) == pytest.approx(np.exp(-1.5))
+    assert matching_temperature(np.eye(4), 0.1) == pytest.approx(np.exp(4.5))
+
+
+def test_labels_that_can_be_held_out() -> None:
+    assert held_out(np.array([0, 0, 1, 2, 2, 2])) == 5
+
+
+def test_the_expected_accuracy_counts_labels_that_others_guess() -> None:
+    rows, labels = blobs(0.1)
+    labelled = np.concatenate([np.flatnonzero(labels == k)[:3] for k in range(4)])
+    known = labels[labelled].copy()
+    assert first_guess(rows, labelled, known)[2:] == (12, 12)
+    known[0] = 1  # wrong: the others speak against it
+    found = first_guess(rows, labelled, known)
+    assert found.told == 12 and found.right < 12
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.5])
+def test_the_estimator_is_as_sure_as_it_may_be(spread: float) -> None:
+    rows, labels = blobs(spread)
+    known = np.full(len(labels), -1)
+    for k in range(4):
+        known[np.flatnonzero(labels == k)[:5]] = k
+    model = FewLabelClassifier(steps=60, random_state=0).fit(rows, known)
+    guess = first_guess(rows, np.flatnonzero(known >= 0), known[known >= 0])
+    expected = LOWERED * (guess.right + PRIOR * PRIOR_ACCURACY) / (guess.told + PRIOR)
+    assert model.predict_proba(rows[known < 0]).max(1).mean() == pytest.approx(expected, abs=0.005)
+    assert model.model_.calibrated
+
+
+def test_too_few_labels_change_nothing() -> None:
+    rows, labels = blobs(0.3)
+    known = np.full(len(labels), -1)
+    for k in range(4):
+        known[np.flatnonzero(labels == k)[0]] = k
+    model = FewLabelClassifier(steps=20, random_state=0).fit(rows, known)
+    assert model.model_.network.temperature.item() == 1 and not model.model_.calibrated
+
+
+def test_train_says_so_and_keeps_it(tmp_path: Path) -> None:
+    rows, labels = blobs(0.8)
+    known = np.full(len(labels), -1)
+    for k in range(4):
+        known[np.flatnonzero(labels == k)[:4]] = k
+    np.savez(tmp_path / "rows.npz", x_train=rows, y_train=known)
+    result = fewlabel("train", "rows.npz", "--steps", "60", "--out", "run", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "Confidence is fitted to your labels" in result.stdout and "16 labels" in result.stdout
+    model = load_model(tmp_path / "run")
+    assert model.calibrated and torch.isfinite(model.network.temperature)
+    said = fewlabel("predict", "run", "rows.npz", "-o", "out.csv", cwd=tmp_path)
+    assert said.returncode == 0 and "not calibrated" not in said.stdout
