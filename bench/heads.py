@@ -2,7 +2,7 @@
 
     python -m bench.heads --root DIR --clipart FOLDER            seeds 0 to 4: choose by hidden training labels
     python -m bench.heads --root DIR --clipart FOLDER --seeds 5 6 7 8 9 --heads "logistic regression" default
-    python -m bench.heads --root DIR --encoder lite --sets cifar10 --labels 4 --drawn even
+    python -m bench.heads --root DIR --encoder lite --sets cifar10 --labels 4 --drawn even --heads default
     python -m bench.heads --show
 
 EfficientNet-Lite0 encodes 8,000 training and 4,000 test pictures of each set: CIFAR-10, CIFAR-100 with its 20 coarse
@@ -26,6 +26,8 @@ import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
+from torch import Tensor
+from torch.nn import functional
 
 from bench import heads
 from bench.results import FOLDER, keep_results, read_results
@@ -33,6 +35,8 @@ from fewlabel import FewLabelClassifier, load
 from fewlabel.data import Dataset
 from fewlabel.data.cifar import read_batch
 from fewlabel.encoders import Picture, encode_pictures, find_encoder
+from fewlabel.methods import METHODS, Outputs, Problem, Step
+from fewlabel.methods.fixmatch import FixMatch
 
 RESULTS = FOLDER / "heads.jsonl"
 SETS = ("cifar10", "cifar100", "svhn", "clipart", "tail")
@@ -52,6 +56,61 @@ def features(method: str, **settings: Any) -> Callable[[int], Any]:
     return lambda seed: FewLabelClassifier(method, settings=settings, steps=600, random_state=seed)
 
 
+class ClassWeighted(FixMatch):
+    """FixMatch whose labelled term counts every class alike, however many labels it has."""
+
+    weights: Tensor
+
+    def build(self, problem: Problem) -> None:
+        super().build(problem)
+        counts = torch.bincount(problem.labels, minlength=problem.classes).clamp(min=1)
+        self.register_buffer("weights", len(problem.labels) / (problem.classes * counts.float()))
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        terms = super().loss(step, out)
+        each = functional.cross_entropy(out["labelled"].logits, step.labels, reduction="none")
+        terms["labelled"] = (self.weights[step.labels] * each).mean()
+        return terms
+
+
+METHODS["class-weighted"] = ClassWeighted
+
+
+class FromClassMeans:
+    """The default, with a head that starts at the mean features of each class."""
+
+    def __init__(self, seed: int) -> None:
+        self.model = features("icl-ssl", **{"fixmatch.guess": 1.0})(seed).set_params(steps=1, warm_start=True)
+
+    def fit(self, rows: Any, labels: Any) -> None:
+        found = self.model.fit(rows, labels).transform(rows)
+        means = np.stack([found[labels == label].mean(0) for label in self.model.classes_]) - found.mean(0)
+        head = self.model.model_.network.head
+        with torch.no_grad():
+            head.weight.copy_(torch.from_numpy(5 * means / np.linalg.norm(means, axis=1, keepdims=True)))
+            head.bias.zero_()
+        self.model.set_params(steps=600).fit(rows, labels)
+
+    def predict(self, rows: Any) -> Any:
+        return self.model.predict(rows)
+
+
+class AverageOfEncoders:
+    """The default on each of the encoders that stand side by side, and the mean of their probabilities."""
+
+    def __init__(self, seed: int, parts: int = 3) -> None:
+        self.models = [features("icl-ssl", **{"fixmatch.guess": 1.0})(seed) for _ in range(parts)]
+
+    def fit(self, rows: Any, labels: Any) -> None:
+        for model, part in zip(self.models, np.split(rows, len(self.models), axis=1), strict=True):
+            model.fit(np.ascontiguousarray(part), labels)
+
+    def predict(self, rows: Any) -> Any:
+        parts = np.split(rows, len(self.models), axis=1)
+        found = [model.predict_proba(part) for model, part in zip(self.models, parts, strict=True)]
+        return self.models[0].classes_[np.mean(found, axis=0).argmax(1)]
+
+
 HEADS: dict[str, Callable[[int], Any]] = {
     "logistic regression": lambda seed: LogisticRegression(max_iter=1000),
     "default": features("icl-ssl", **{"fixmatch.guess": 1.0}),
@@ -62,6 +121,9 @@ HEADS: dict[str, Callable[[int], Any]] = {
     "softmatch": features("softmatch"),
     "adamatch": features("adamatch"),
     "simmatch": features("simmatch"),
+    "class-weighted labels": features("class-weighted+icl", **{"class-weighted.guess": 1.0}),
+    "from class means": FromClassMeans,
+    "average of encoders": AverageOfEncoders,  # for --encoder lite
 }
 GRID = ("logistic regression", "default", "no first guess")  # the others are compared with 4 labels on two sets only
 SCREENED = ("cifar10", "clipart")
@@ -163,7 +225,8 @@ def cells(
         for data in sets:
             for each in labels:
                 for way in drawn:
-                    if head in GRID or (data in SCREENED and each == 4 and way == "even"):
+                    uneven = head == "class-weighted labels"  # which is the same where labels are even
+                    if head in GRID or (data in SCREENED and each == 4 and way == ("random" if uneven else "even")):
                         yield data, each, way, head
 
 

@@ -40,9 +40,9 @@ def recipe(options: argparse.Namespace, method: str, seed: int) -> Recipe:
 RESULTS = Path(__file__).parent.parent / "docs/results/methods.jsonl"
 
 
-def restore(out: Path) -> None:
+def restore(out: Path, results: Path) -> None:
     """What was measured before, perhaps elsewhere."""
-    for line in RESULTS.read_text().splitlines() if RESULTS.exists() else ():
+    for line in results.read_text().splitlines() if results.exists() else ():
         facts = json.loads(line)
         recipe = Recipe(**facts["recipe"])
         if read_result(out, recipe) is None:
@@ -50,10 +50,10 @@ def restore(out: Path) -> None:
             write_result(out, recipe, Result(**facts | {"curve": curve, "alarms": tuple(facts["alarms"])}))
 
 
-def keep(result: Result) -> None:
+def keep(result: Result, results: Path) -> None:
     tell(result)
     if not result.error:
-        with open(RESULTS, "a") as file:
+        with open(results, "a") as file:
             here = dict.fromkeys(("root", "out", "threads"))  # which mean nothing elsewhere
             file.write(json.dumps(asdict(result) | {"recipe": result.recipe | here}) + "\n")
 
@@ -100,16 +100,17 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, which share the cores")
     parser.add_argument("--out", type=Path, default=Path("runs/methods"))
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file to which each result is added")
     parser.add_argument("--show", action="store_true", help="run nothing, show what there is")
     options = parser.parse_args()
     recipes = [recipe(options, method, seed) for seed in options.seeds for method in options.methods]
     try:
-        restore(options.out)
+        restore(options.out, options.results)
         if options.show:
             found = [read_result(options.out, check_recipe(one)) for one in recipes]
             results = [result for result in found if result]
         else:
-            results = run_grid(recipes, options.out, options.jobs, keep)
+            results = run_grid(recipes, options.out, options.jobs, lambda result: keep(result, options.results))
     except UserError as error:
         parser.error(str(error))
     except KeyboardInterrupt:

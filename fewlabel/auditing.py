@@ -7,12 +7,13 @@ exact (within the number of answers and twice that).
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from .data.labels import NO_CLASS, read_answers, same_form
@@ -115,8 +116,13 @@ def draw_strata(confidence: NDArray[np.float64], n: int, seed: int) -> tuple[lis
     return found, [len(part) for part in parts]
 
 
-def start_audit(run: RunDirectory, n: int, output: Path, root: str | None = None) -> Path:
-    """Draw examples, write them shuffled and without guesses to a CSV file and a page, and remember them in the run."""
+def start_audit(
+    run: RunDirectory, n: int, output: Path, root: str | None = None, excluded: Collection[str] = ()
+) -> Path:
+    """Draw examples, write them shuffled and without guesses to a CSV file and a page, and remember them in the run.
+
+    Those that are `excluded`, since they have got a label after the training, are not drawn.
+    """
     before = read_audit(run)
     if before is not None and not before.answers:
         raise UserError(f"{run.path} has an audit without answers: give them with --answers, or remove {run / AUDIT}.")
@@ -124,6 +130,9 @@ def start_audit(run: RunDirectory, n: int, output: Path, root: str | None = None
         raise UserError(f"{run.path} was audited already: a second look at the same model needs a new run.")
     plan, dataset = saved_run(run, root)
     predictions, positions = predict_unlabelled(plan, dataset, load_model(run.path))
+    if excluded:
+        kept = torch.tensor([i for i, name in enumerate(predictions.names) if name not in excluded], dtype=torch.int64)
+        predictions, positions = predictions.at(kept), positions[kept]
     drawn, sizes = draw_strata(predictions.confidence.double().numpy(), n, plan.recipe.seed)
     labels, names = predictions.labels, predictions.names
     chosen = [int(position) for part in drawn for position in part]

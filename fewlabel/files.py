@@ -8,6 +8,7 @@ import json
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from .errors import UserError
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Either the whole new file is there or the old one still is."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
         with open(temporary, "wb") as file:
             file.write(content)

@@ -124,7 +124,8 @@ def test_a_killed_grid_goes_on_to_the_same_results(tmp_path: Path) -> None:
     root = Path(__file__).parent.parent
 
     def bench(out: Path) -> "subprocess.Popen[str]":
-        return subprocess.Popen([*command, str(out)], stdout=subprocess.PIPE, text=True, cwd=root, env=ENVIRONMENT)
+        words = [str(out), "--results", str(out.with_suffix(".jsonl"))]
+        return subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True, cwd=root, env=ENVIRONMENT)
 
     undisturbed = bench(tmp_path / "whole")
     expected = undisturbed.communicate(timeout=300)[0]

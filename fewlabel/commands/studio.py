@@ -39,9 +39,7 @@ def studio(
             "and change labels, and the connection is not encrypted.",
             file=sys.stderr,
         )
-    project = Project(
-        Path(folder), Path(labels) if labels else None, Path("runs").absolute(), choose_run(run), Worker()
-    )
+    project = Project(Path(folder), Path(labels) if labels else None, choose_run(run), Worker())
     print(f"{len(project.files)} pictures in {folder}; labels in {project.book.path}")
 
     def say(address: str) -> None:

@@ -52,7 +52,8 @@ def read_labels(paths: Sequence[Path], folder: Path, files: Sequence[str]) -> La
     return found
 
 
-def read_label_file(path: Path, names: "Names", notes: list[str]) -> dict[str, str]:
+def read_label_file(path: Path, names: "Names", notes: list[str], missing_allowed: bool = False) -> dict[str, str]:
+    """Picture -> label. Pictures that are not there are an error, unless they are allowed: then they are left out."""
     rows = read_table(path, "label file")
     columns, rows = understood(path, rows, names)
     labels, told, missing = dict[str, str](), dict[str, int](), list[str]()
@@ -79,7 +80,7 @@ def read_label_file(path: Path, names: "Names", notes: list[str]) -> dict[str, s
             )
         if label or before is None:
             labels[name], told[name] = label, row.number
-    if missing:
+    if missing and not missing_allowed:
         more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
         raise UserError(f"the label file {path} names {missing[0]}{more}: no such picture in {names.folder}.")
     if columns.guess is not None:

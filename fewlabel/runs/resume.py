@@ -19,7 +19,7 @@ from ..terminal import Terminal
 from ..training import Plan, Recipe, make_plan
 from ..training.length import for_images, for_minutes
 from .audited import refuse_audited
-from .directory import RunDirectory
+from .directory import LABELS, RunDirectory
 from .stages import stages_of
 from .start import refuse_itself, starting_weights
 
@@ -148,7 +148,10 @@ def saved_run(directory: RunDirectory, root: str | None = None) -> tuple[Plan, D
     """The plan of a run, finished or not, and the data it was trained on, loaded again (from another `root`)."""
     facts = directory.facts_to_continue()
     recipe = replace(Recipe(**facts["recipe"]), download=False)
-    dataset = load_data(replace(recipe, root=root or recipe.root), facts["encoder"])
+    recipe = replace(recipe, root=root or recipe.root)
+    dataset = load_data(recipe, facts["encoder"])
+    if data_fingerprint(dataset) != facts["data"] and recipe.labels:  # labelled on since: the run has kept its labels
+        dataset = load_data(replace(recipe, labels=[str(directory / LABELS)]), facts["encoder"])
     if data_fingerprint(dataset) != facts["data"]:
         raise UserError(f"{recipe.data} does not hold the data that {directory.path} was trained on.")
     return Plan.from_dict(facts, positions_of(directory.labelled_names(), dataset)), dataset

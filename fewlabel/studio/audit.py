@@ -1,5 +1,6 @@
 """An audit on the page: the same draw and the same sums as `fewlabel audit`, with the answers given one by one."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,38 +10,44 @@ from ..errors import UserError
 from ..files import write_csv
 from ..model import load_model
 from ..runs.directory import AUDIT, RunDirectory
-from .project import Project, one_of, printable
+from .project import Project, one_of
 
 DRAWN = 30
 
 
 class Audits:
-    """Answers are kept in a file beside the run until all are there."""
+    """Answers are kept in a file beside the run until all are there. An audit that was begun is finished first."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self._lock = threading.RLock()
 
     def start(self) -> dict[str, Any]:
-        run = self._run()
-        unlabelled = len(self._project.files) - len(self._project.book.labels)
-        start_audit(run, min(DRAWN, unlabelled), self._file())
-        return self.state()
+        with self._lock:
+            run, labels = self._run(), self._project.book.labels
+            free = [name for name in self._project.guesses if name not in labels]
+            if len(free) < len(labels) and not free:
+                raise UserError("every picture has a label: nothing is left to audit.")
+            start_audit(run, min(DRAWN, len(free)), answers_of(run), excluded=labels.keys())
+            return self.state()
 
     def answer(self, number: Any, label: str) -> dict[str, Any]:
-        name, answers = self._project.name(number), self._answers()
-        if name not in answers:
-            raise UserError("that picture was not drawn for the audit.")
-        answers[name] = one_of(label, [*self._classes(), NO_CLASS, ""], "class of the model")
-        write_csv(self._file(), ("file", "label"), answers.items())
-        if all(answers.values()):
-            take_answers(self._run(), self._file())
-        return self.state()
+        with self._lock:
+            name, run = self._project.name(number), self._run()
+            answers = {name: label for name, label, _ in read_answers(answers_of(run))}
+            if name not in answers:
+                raise UserError("that picture was not drawn for the audit.")
+            answers[name] = one_of(label, [*classes_of(run), NO_CLASS, ""], "class of the model")
+            write_csv(answers_of(run), ("file", "label"), answers.items())
+            if all(answers.values()):
+                take_answers(run, answers_of(run))
+            return self.state(run)
 
-    def state(self) -> dict[str, Any]:
+    def state(self, run: RunDirectory | None = None) -> dict[str, Any]:
         """What is left to answer, or the result."""
         if self._project.run is None:
             return {"status": "no run"}
-        run = self._run()
+        run = run or self._run()
         audit = read_audit(run)
         if audit is None:
             return {"status": "none", "run": run.path.name}
@@ -48,26 +55,31 @@ class Audits:
             interval = audit.accuracy(audit.guesses)
             words = summary(Answered(audit, {}), "images")
             return {"status": "done", "run": run.path.name, "accuracy": interval._asdict(), "words": words}
-        if not self._file().exists():
-            return {"status": "elsewhere", "run": run.path.name, "file": str(run / AUDIT)}
-        answers = self._answers()
+        if not answers_of(run).exists():
+            return {"status": "elsewhere", "run": run.path.name}
         pictures = [
-            {"number": self._project.numbers[name], "name": printable(name), "label": label}
-            for name, label in answers.items()
+            self._project.identity(name) | {"label": label}
+            for name, label, _ in read_answers(answers_of(run))
+            if name in self._project.numbers
         ]
-        return {"status": "asking", "run": run.path.name, "pictures": pictures, "classes": self._classes()}
+        return {"status": "asking", "run": run.path.name, "pictures": pictures, "classes": classes_of(run)}
 
     def _run(self) -> RunDirectory:
+        """One whose audit was begun here and is not finished, else the last."""
+        for path in sorted(self._project.runs.glob("studio-*-audit.csv")):
+            run = RunDirectory(path.with_name(path.name.removesuffix("-audit.csv")))
+            facts = run.facts() if (run / AUDIT).exists() else None
+            audit = read_audit(run) if facts and facts["recipe"]["data"] == str(self._project.folder) else None
+            if audit is not None and not audit.answers:
+                return run
         if self._project.run is None:
             raise UserError("train first: an audit measures the predictions of a training.")
         return RunDirectory(self._project.run)
 
-    def _file(self) -> Path:
-        run = self._run().path
-        return run.with_name(f"{run.name}-audit.csv")
 
-    def _answers(self) -> dict[str, str]:
-        return {name: label for name, label, _ in read_answers(self._file())}
+def answers_of(run: RunDirectory) -> Path:
+    return run.path.with_name(f"{run.path.name}-audit.csv")
 
-    def _classes(self) -> list[str]:
-        return list(load_model(self._run().path, "cpu").classes)
+
+def classes_of(run: RunDirectory) -> list[str]:
+    return list(load_model(run.path, "cpu").classes)

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -18,42 +18,14 @@ from typing import Any
 
 from filelock import FileLock
 
-from ..data.labels import NO_CLASS, Columns, Names, read_label_file, same_form, understood
-from ..data.tables import read_table, separator_in
+from ..data.labels import NO_CLASS, Names, same_form
 from ..errors import UserError
 from ..files import not_saved, write_csv
+from .sheet import HEADER, Sheet, read_sheet
 
-HEADER = ["file", "label"]
 LONGEST = 100  # letters of a class name
+UNREAD = (-1, -1, -1)
 LABEL, SKIP, CLASSES, UNDO = "label", "skip", "classes", "undo"  # kinds of events
-
-
-@dataclass
-class Sheet:
-    """A label file as it lies on disk."""
-
-    header: list[str] | None  # None where the file begins with a picture
-    columns: Columns
-    rows: list[list[str]]
-    separator: str
-    places: dict[str, int] = field(default_factory=dict)  # picture -> row
-    labels: dict[str, str] = field(default_factory=dict)  # picture -> class, without empty ones
-
-    def set(self, name: str, label: str) -> None:
-        """An empty label takes the label away."""
-        if name not in self.places:
-            self.places[name] = len(self.rows)
-            self.rows.append([""] * (1 + max(value for value in self.columns if value is not None)))
-            self.rows[-1][self.columns.file] = name
-        row = self.rows[self.places[name]]
-        row += [""] * (1 + max(value for value in self.columns if value is not None) - len(row))
-        row[self.columns.label] = label
-        if self.columns.guess is not None and self.columns.confirmed is not None:
-            row[self.columns.confirmed] = "yes" if label else ""
-        if label:
-            self.labels[name] = label
-        else:
-            self.labels.pop(name, None)
 
 
 @dataclass(frozen=True)
@@ -65,6 +37,7 @@ class Event:
     before: list[str] | None = None  # the classes
     after: list[str] | None = None
     number: int = -1  # of the event that is undone
+    renamed: list[str] | None = None  # a class: its old name, its new name
 
 
 class LabelBook:
@@ -74,10 +47,11 @@ class LabelBook:
         if path.suffix.lower() != ".csv":
             raise UserError(f"the studio writes labels as CSV: save {path.name} as a .csv file and give that.")
         self.path, self.history = path, path.with_name(f"{path.stem}-history.jsonl")
-        self._names = Names(folder, files)
+        self._names, self._files = Names(folder, files), set(files)
         self._lock = threading.RLock()
         self._between = FileLock(path.with_name(f".{path.name}.lock"))  # between processes
-        self._sheet, self._seen = Sheet(HEADER, Columns(0, 1), [], ","), (0, 0, 0)
+        self._sheet, self._seen = Sheet(), UNREAD
+        self.note = ""  # what is worth telling about the file
         self._events: list[Event] = []
         self._events_read = 0  # bytes of the history
         with self._alone():
@@ -88,31 +62,42 @@ class LabelBook:
     @property
     def labels(self) -> dict[str, str]:
         """Picture -> class, of those that have one."""
-        with self._lock:
-            self._refresh()
+        with self._alone():
             return dict(self._sheet.labels)
 
     @property
     def classes(self) -> list[str]:
         """In the order in which they came: their keys stay the same."""
-        with self._lock:
-            self._refresh()
+        with self._alone():
             return self._classes()
 
     @property
     def skipped(self) -> list[str]:
         """Pictures that were put off and have no label yet, in that order."""
-        with self._lock:
-            self._refresh()
-            names = dict.fromkeys(event.changes[0][0] for _, event in self._standing() if event.what == SKIP)
-            return [name for name in names if name not in self._sheet.labels]
+        with self._alone():
+            names = [event.changes[0][0] for _, event in self._standing() if event.what == SKIP]
+            last_first = dict.fromkeys(reversed(names))
+            return [name for name in reversed(last_first) if name not in self._sheet.labels and name in self._files]
+
+    def renamed(self, name: str) -> str:
+        """The name that a class has now."""
+        for _, event in self._standing():
+            if event.renamed is not None and event.renamed[0] == name:
+                name = event.renamed[1]
+        return name
 
     # ---- changes
 
-    def label(self, names: Sequence[str], label: str) -> None:
-        """Give pictures a class, a new one as well, or none with an empty label."""
+    def label(self, names: Sequence[str], label: str, before: str | None = None) -> None:
+        """Give pictures a class, a new one as well, or none with an empty label.
+
+        `before` is the label that the page showed: where somebody else was faster, that label stays.
+        """
         with self._alone():
             classes = self._classes()
+            for name in names if before is not None else ():
+                if (there := self._sheet.labels.get(name, "")) != before:
+                    raise UserError(f"{name} was labelled {there or 'anew'} elsewhere in the meantime.")
             if label and label != NO_CLASS:
                 label = self._checked(label, classes)
             after = classes if label in ("", NO_CLASS, *classes) else [*classes, label]
@@ -143,7 +128,7 @@ class LabelBook:
             changes = [[name, old, new] for name, label in self._sheet.labels.items() if label == old]
             after = [new if name == old else name for name in classes if name != new]
             if after != classes:
-                self._do(Event(CLASSES, changes, classes, after))
+                self._do(Event(CLASSES, changes, classes, after, renamed=[old, new]))
 
     def undo(self) -> Event | None:
         """Take the last change back; what somebody else has changed since stays. None where there is nothing left."""
@@ -152,14 +137,18 @@ class LabelBook:
             if not standing:
                 return None
             number, last = standing[-1]
-            changes = [[name, after, before] for name, before, after in last.changes]
-            changes = [change for change in changes if self._sheet.labels.get(change[0], "") == change[1]]
+            now = self._sheet.labels
+            changes = [
+                [name, after, before]
+                for name, before, after in last.changes
+                if before != after and now.get(name, "") == after and name in self._files
+            ]
             self._do(Event(UNDO, changes, last.after, last.before, number))
             return last
 
-    def copy(self, path: Path) -> None:
+    def copy(self, path: Path, without: Collection[str] = ()) -> None:
         """The labels as they are now, in a file of their own."""
-        write_csv(path, HEADER, sorted(self.labels.items()))
+        write_csv(path, HEADER, [one for one in sorted(self.labels.items()) if one[0] not in without])
 
     # ---- how
 
@@ -174,7 +163,15 @@ class LabelBook:
             raise not_saved(self.path, error) from error
 
     def _do(self, event: Event) -> None:
-        """The history first: if we are killed in between, the change has not been made and nothing is lost."""
+        """The label file first: a change that could not be saved has not been made."""
+        if event.what != SKIP and event.changes:
+            try:
+                for name, _, label in event.changes:
+                    self._sheet.set(name, label)
+                self._write()
+            except BaseException:
+                self._seen = UNREAD  # what is on disk counts
+                raise
         facts = {"time": datetime.now(UTC).isoformat(timespec="seconds"), **asdict(event)}
         with open(self.history, "ab") as file:
             if self._events_read != file.tell():  # half a line, of a writer that was killed
@@ -182,18 +179,11 @@ class LabelBook:
             file.write(f"{json.dumps(facts)}\n".encode())
             file.flush()
             os.fsync(file.fileno())
-        for name, _, label in event.changes:
-            if event.what != SKIP:
-                self._sheet.set(name, label)
-        if event.what != SKIP and event.changes:
-            self._write()
         self._read_history()
 
     def _write(self) -> None:
-        sheet = self._sheet
-        header, rows = (sheet.header, sheet.rows) if sheet.header else (sheet.rows[0], sheet.rows[1:])
         self._keep_original()
-        write_csv(self.path, header, rows, sheet.separator)
+        self._sheet.write(self.path)
         self._seen = signature(self.path)
 
     def _keep_original(self) -> None:
@@ -206,26 +196,40 @@ class LabelBook:
         return not any(event.changes for event in self._events if event.what != SKIP)
 
     def _refresh(self) -> None:
-        """Read what another program has changed."""
+        """Read what another program has changed.
+
+        It may have saved what it had read before the last labels were given here: those are put back.
+        """
         self._read_history()
         now = signature(self.path)
-        if now != self._seen:
-            self._sheet = read_sheet(self.path, self._names)
-            self._seen = now
+        if now == self._seen:
+            return
+        before, first = self._sheet.labels, self._seen == UNREAD
+        self._sheet, self._seen = read_sheet(self.path, self._names), now
+        missing = self._sheet.missing
+        self.note = f"{self.path.name} names {missing} pictures that are not in the folder." if missing else ""
+        given = {name: label for _, event in self._standing() for name, _, label in event.changes}
+        there = self._sheet.labels
+        lost = {name: label for name, label in before.items() if given.get(name) and name not in there and not first}
+        if lost:
+            for name, label in lost.items():
+                self._sheet.set(name, label)
+            self._write()
+            self.note = f"Another program has saved {self.path.name} without {len(lost)} labels: they were put back."
 
     def _read_history(self) -> None:
         """Lines that are new; half a line, of a process that was killed, is left out."""
-        if not self.history.exists():
+        size = self.history.stat().st_size if self.history.exists() else 0
+        if size < self._events_read:  # somebody has removed it
+            self._events, self._events_read = [], 0
+        if size == self._events_read:
             return
         with open(self.history, "rb") as file:
             file.seek(self._events_read)
             content = file.read()
         whole = content[: content.rfind(b"\n") + 1]
         self._events_read += len(whole)
-        for line in whole.splitlines():
-            event = as_event(line)
-            if event is not None:
-                self._events.append(event)
+        self._events += [event for line in whole.splitlines() if (event := as_event(line)) is not None]
 
     def _standing(self) -> list[tuple[int, Event]]:
         """Events that were not undone, and their numbers."""
@@ -256,28 +260,12 @@ def signature(path: Path) -> tuple[int, int, int]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def read_sheet(path: Path, names: Names) -> Sheet:
-    if not path.exists():
-        return Sheet(list(HEADER), Columns(0, 1), [], ",")
-    rows = read_table(path, "label file")
-    if not rows or (len(rows) == 1 and [cell.casefold() for cell in rows[0].cells[:2]] == HEADER):
-        return Sheet(rows[0].cells if rows else list(HEADER), Columns(0, 1), [], ",")
-    columns, below = understood(path, rows, names)
-    labels = {name: label for name, label in read_label_file(path, names, []).items() if label}
-    header = None if len(below) == len(rows) else rows[0].cells
-    sheet = Sheet(header, columns, [row.cells for row in below], separator_in(path), labels=labels)
-    for position, row in enumerate(below):
-        name = names.find(path, row, row.cells[columns.file])
-        assert name is not None  # else the file has been refused
-        sheet.places[name] = position
-    return sheet
-
-
 def as_event(line: bytes) -> Event | None:
     """None for a line that is damaged."""
     try:
         facts: dict[str, Any] = json.loads(line)
         changes = [[str(name), str(before), str(after)] for name, before, after in facts["changes"]]
-        return Event(str(facts["what"]), changes, facts["before"], facts["after"], int(facts["number"]))
+        what, number, renamed = str(facts["what"]), int(facts["number"]), facts.get("renamed")
+        return Event(what, changes, facts["before"], facts["after"], number, renamed)
     except (ValueError, LookupError, TypeError):
         return None

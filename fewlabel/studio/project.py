@@ -1,24 +1,32 @@
 """What the studio works on: a folder of pictures, its labels, the order in which to label, and runs."""
 
+import glob
+import itertools
+import json
+import os
 import random
 import threading
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
+from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..data.folder import scan
-from ..data.labels import NO_CLASS
+from ..data.labels import NO_CLASS, read_answers
 from ..data.tables import read_table
 from ..encoders import ENCODERS, PHOTOS
 from ..errors import UserError, unknown
-from ..files import make_folder
+from ..files import make_folder, write_json
 from ..runs.audited import audited_examples
 from ..runs.choose import DEFAULT
-from ..runs.directory import PREDICTIONS, REPORT, RunDirectory, numbered_directories
+from ..runs.directory import LABELS, LOCK, PREDICTIONS, REPORT, RunDirectory, numbered_directories
 from .book import LabelBook
-from .training import Training
+from .training import Training, at_work
 from .worker import Answer, Worker
 
 AHEAD = 12  # pictures that the page knows of beforehand
@@ -35,15 +43,18 @@ class Guess(NamedTuple):
 class Project:
     """Everything the page shows; it stands on the files, so that a restart continues where it was."""
 
-    def __init__(self, folder: Path, labels: Path | None, runs: Path, run: Path | None, worker: Worker) -> None:
-        self.folder, self.runs = folder.resolve(), runs
+    def __init__(self, folder: Path, labels: Path | None, run: Path | None, worker: Worker) -> None:
+        self.folder = folder.resolve()
+        self.runs = beside(folder, "runs")
+        self._settings = self.runs / f"studio-{self.folder.name}.json"
         self.files = scan(folder)[0]
         self.numbers = {name: number for number, name in enumerate(self.files)}
         self.book = LabelBook(labels or default_labels(folder), folder, self.files)
         self.training = Training()
         self.worker = worker
         self.encoder = DEFAULT if ENCODERS[DEFAULT].installed else None
-        self.run = run or latest_run(runs, self.folder)
+        self.run = run or latest_run(self.runs, self.folder)
+        self._tried = read_trained(self.run)  # labels of the last training
         self.guesses = read_guesses(self.run)
         self.unreadable: dict[str, str] = {}
         self.note = "" if self.encoder else f"In random order. To see the most useful pictures first: {PHOTOS}."
@@ -54,6 +65,9 @@ class Project:
         self._asked: Future[Answer] | None = None
         self._asked_with = -1  # so many labels were known
         self._taken = self.run  # the run whose predictions are shown
+        for path in self.runs.glob(f"studio-{glob.escape(self.folder.name)}*/{LOCK}"):
+            if at_work(path.parent):
+                self.training.adopt(path.parent)
         self.refresh_order()
 
     # ---- pictures by number
@@ -68,11 +82,24 @@ class Project:
             raise UserError("give the numbers of pictures.")
         return [self.name(number) for number in numbers]
 
+    def identity(self, name: str) -> dict[str, Any]:
+        """Number and name, and a version that changes with the file: browsers keep pictures."""
+        try:
+            status = os.stat(self.folder / name)
+            version = zlib.crc32(f"{name} {status.st_size} {status.st_mtime_ns}".encode("utf-8", "surrogateescape"))
+        except OSError:
+            version = 0
+        return {"number": self.numbers[name], "name": name, "version": version}
+
     def shown(self, name: str, labels: dict[str, str]) -> dict[str, Any]:
         """A picture as the page gets it."""
-        guess = self.guesses.get(name)
-        facts = {"number": self.numbers[name], "name": printable(name), "label": labels.get(name, "")}
-        return facts | ({"guess": guess.label, "confidence": guess.confidence} if guess else {})
+        guess, facts = self.guesses.get(name), self.identity(name) | {"label": labels.get(name, "")}
+        return facts | ({"guess": self.book.renamed(guess.label), "confidence": guess.confidence} if guess else {})
+
+    def renamed_guesses(self) -> dict[str, Guess]:
+        """With the names that classes have now."""
+        names = {label: self.book.renamed(label) for label in {guess.label for guess in self.guesses.values()}}
+        return {name: Guess(names[guess.label], guess.confidence) for name, guess in self.guesses.items()}
 
     # ---- what to label next
 
@@ -80,18 +107,28 @@ class Project:
         """The next pictures: as suggested, then others, then those that were put off."""
         labels, later, audited = self.book.labels, self.book.skipped, self.audited()
         left = {*later, *audited, *self.unreadable}
-        found: list[str] = []
-        for name in dict.fromkeys([*self._order, *self._others]):
-            if name not in labels and name not in left:
-                found.append(name)
-                if len(found) == AHEAD:
-                    break
+        free = (
+            name
+            for name in itertools.chain(self._order, self._others)
+            if name not in labels and name not in left and name in self.numbers
+        )
+        found = list(dict.fromkeys(itertools.islice(free, 2 * AHEAD)))[:AHEAD]
         found += [name for name in later if name not in audited][: AHEAD - len(found)]
         return [self.shown(name, labels) for name in found]
 
     def audited(self) -> dict[str, str]:
         """Pictures that measure a run: they are no labels to train on."""
-        return audited_examples(self.runs.absolute(), str(self.folder))
+        return audited_examples(self.runs, str(self.folder))
+
+    def label(self, numbers: Any, label: str, before: str | None) -> None:
+        """Save a label, and train where so many new ones are enough."""
+        names, audited = self.names(numbers), self.audited()
+        if any(name in audited for name in names):
+            raise UserError("pictures that were drawn for an audit are no labels to train on.")
+        self.book.label(names, label, before)
+        if self.every and self.new_labels(self.book.labels) >= self.every and not self.training.going_on:
+            with suppress(UserError):  # as long as there is one class only
+                self.train()
 
     def refresh_order(self) -> None:
         """Ask for suggestions where enough has changed, and take those that have come."""
@@ -128,8 +165,8 @@ class Project:
     def state(self) -> dict[str, Any]:
         """All that the page shows beside pictures."""
         facts: dict[str, Any] = {"folder": self.folder.name, "pictures": len(self.files), "problem": ""}
-        self.take_run()
         try:
+            self.take_run()
             labels, classes = self.book.labels, self.book.classes
             self.refresh_order()
             facts["queue"] = self.queue()
@@ -144,7 +181,8 @@ class Project:
             "classes": [{"name": name, "count": counts[name]} for name in classes],
             "none": counts[NO_CLASS],
             "unreadable": len(self.unreadable),
-            "note": self.note,
+            "note": f"{self.book.note} {self.note}".strip(),
+            "every": self.every,
             "background": progress and {"title": progress[0], "done": progress[1], "total": progress[2]},
             "training": self.training.state(),
             "run": self.run_state(labels),
@@ -154,20 +192,46 @@ class Project:
         """The run whose predictions are shown."""
         if self.run is None:
             return None
-        counts = Counter(guess.label for guess in self.guesses.values())
-        known = set(RunDirectory(self.run).labelled_names())
+        counts: Counter[str] = Counter()
+        for label, count in Counter(map(itemgetter(0), self.guesses.values())).items():
+            counts[self.book.renamed(label)] += count
         return {
             "name": self.run.name,
             "predicted": sum(counts.values()),
-            "new_labels": sum(name not in known for name in labels),
+            "new_labels": changed(labels, read_trained(self.run)),
             "classes": dict(sorted(counts.items())),
         }
 
     # ---- training
 
+    @property
+    def every(self) -> int:
+        """New labels after which a training begins by itself; 0 for never."""
+        try:
+            return int(json.loads(self._settings.read_text())["every"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return 0
+
+    def train_every(self, count: Any) -> None:
+        if not isinstance(count, int) or not 0 <= count <= 100_000:
+            raise UserError("give a whole number of labels.")
+        make_folder(self.runs)
+        write_json(self._settings, {"every": count})
+
+    def new_labels(self, labels: dict[str, str]) -> int:
+        """Labels that the last training, also one that failed, did not have."""
+        return changed(labels, self._tried)
+
     def train(self) -> None:
         """On a copy of the labels of this moment, so that the run can be looked at again whatever is labelled later."""
-        labels = self.book.labels
+        with self._lock:
+            if self.training.going_on:
+                raise UserError("a training is going on already.")
+            self._start_training()
+
+    def _start_training(self) -> None:
+        audited = self.audited()
+        labels = {name: label for name, label in self.book.labels.items() if name not in audited}
         classes = set(labels.values()) - {NO_CLASS}
         if len(classes) < 2:
             raise UserError("label pictures of at least two classes first.")
@@ -176,7 +240,8 @@ class Project:
         number = max(numbered_directories(first), default=0) + 1
         run = first if number == 1 else first.with_name(f"{first.name}-{number}")
         copy = run.with_name(f"{run.name}-labels.csv")
-        self.book.copy(copy)
+        self.book.copy(copy, audited)
+        self._tried = labels
         words = [str(self.folder), "--labels", str(copy)]
         words += self._start()
         self.training.start(run, words)
@@ -204,12 +269,26 @@ class Project:
 def default_labels(folder: Path) -> Path:
     """labels.csv in the folder of pictures if it lies there already; else where the command was started."""
     inside = folder / "labels.csv"
-    if inside.exists():
-        return inside
-    here = Path.cwd()
-    if here.resolve().is_relative_to(folder.resolve()):
-        return folder.resolve().parent / f"{folder.resolve().name}-labels.csv"
-    return here / "labels.csv"
+    return inside if inside.exists() else beside(folder, "labels.csv")
+
+
+def beside(folder: Path, name: str) -> Path:
+    """Where the command was started, or beside the folder of pictures if that was within it."""
+    here, folder = Path.cwd(), folder.resolve()
+    return folder.parent / f"{folder.name}-{name}" if here.resolve().is_relative_to(folder) else here / name
+
+
+@lru_cache(maxsize=4)
+def read_trained(run: Path | None) -> dict[str, str]:
+    """The labels that a run was trained on; none where it is gone."""
+    if run is None or not (run / LABELS).exists():
+        return {}
+    return {name: label for name, label, _ in read_answers(run / LABELS)}
+
+
+def changed(labels: dict[str, str], before: dict[str, str]) -> int:
+    """How many labels are new or others than before."""
+    return sum(before.get(name) != label for name, label in labels.items() if label != NO_CLASS)
 
 
 def latest_run(runs: Path, folder: Path) -> Path | None:
@@ -238,11 +317,6 @@ def near(path: Path) -> str:
     """A path as short as a user would write it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
-
-
-def printable(name: str) -> str:
-    """A file name for JSON, whatever bytes it has."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def choose_run(run: str | None) -> Path | None:

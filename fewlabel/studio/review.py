@@ -1,5 +1,6 @@
 """Looking through what was guessed: by class, by name, by likeness, and what looks wrong."""
 
+from concurrent.futures import Future
 from typing import Any
 
 from ..errors import UserError
@@ -11,12 +12,12 @@ WAIT = 60  # seconds for an answer of the helping process
 
 def by_class(project: Project, label: str, page: int) -> dict[str, Any]:
     """Pictures that a run takes for that class and nobody has labelled, the most doubtful first."""
-    valid = sorted({guess.label for guess in project.guesses.values()})
-    one_of(label, valid, "class of the last training")
+    guesses = project.renamed_guesses()
+    one_of(label, sorted({guess.label for guess in guesses.values()}), "class of the last training")
     labels, audited = project.book.labels, project.audited()
     found = [
         (guess.confidence, name)
-        for name, guess in project.guesses.items()
+        for name, guess in guesses.items()
         if guess.label == label and name not in labels and name not in audited and name in project.numbers
     ]
     return paged(project, [name for _, name in sorted(found)], page)
@@ -50,9 +51,13 @@ def suspicious(project: Project) -> dict[str, Any]:
     """Labels of the last training with which the others disagree."""
     if project.run is None:
         raise UserError("train first: then the labels can be compared with each other.")
-    found = project.worker.call("suspicious", run=str(project.run)).result(WAIT)["labels"]
+    found = answered(project.worker.call("suspicious", run=str(project.run)))["labels"]
     labels = project.book.labels
-    told = {one["name"]: f"labelled {one['label']}, looks like {one['other']}" for one in found}
+    told = {
+        one["name"]: f"labelled {one['label']}, looks like {one['other']}"
+        for one in found
+        if one["name"] in project.numbers
+    }
     return {
         "pictures": [project.shown(name, labels) | {"told": text} for name, text in told.items()],
         "count": len(told),
@@ -62,7 +67,10 @@ def suspicious(project: Project) -> dict[str, Any]:
 def ask(project: Project, task: str, **arguments: Any) -> dict[str, Any]:
     if not project.encoder:
         raise UserError(project.note)
-    call = project.worker.call(task, data=str(project.folder), encoder=project.encoder, **arguments)
+    return answered(project.worker.call(task, data=str(project.folder), encoder=project.encoder, **arguments))
+
+
+def answered(call: Future[dict[str, Any]]) -> dict[str, Any]:
     try:
         return call.result(WAIT)
     except TimeoutError as error:

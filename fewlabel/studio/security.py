@@ -1,10 +1,11 @@
 """Who may talk to the studio: only the browser that has the token, and only pages that the studio itself has sent."""
 
 import hmac
+import re
 import secrets
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,6 +18,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
 }
 SAFE = ("GET", "HEAD")
+NUMBERS = re.compile(r"(\d+\.\d+\.\d+\.\d+|\[[\da-f:.]+\])(:\d+)?")
 
 
 class Guard:
@@ -26,8 +28,9 @@ class Guard:
     and that other sites do not send.
     """
 
-    def __init__(self, app: ASGIApp, hosts: set[str], token: str) -> None:
-        self._app, self._hosts, self._token = app, hosts, token
+    def __init__(self, app: ASGIApp, hosts: set[str], token: str, any_address: bool = False) -> None:
+        """With `any_address` numbers are hosts too; names are not, which may be made to lead here."""
+        self._app, self._hosts, self._token, self._any_address = app, hosts, token, any_address
         self._secret = secrets.token_urlsafe(32)
         self._cookie = f"fewlabel-{secrets.token_hex(4)}"  # a name of its own: cookies are shared between ports
 
@@ -41,10 +44,10 @@ class Guard:
         await (answer or self._app)(scope, receive, with_headers(send))
 
     def _refused(self, request: Request) -> Response | None:
-        if Headers(scope=request.scope).get("host", "") not in self._hosts:
+        if not self._ours(request.headers.get("host", "")):
             return PlainTextResponse("This address is not that of the studio.", 403)
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc not in self._hosts:
+        if origin is not None and not self._ours(urlsplit(origin).netloc):
             return PlainTextResponse("Requests of other pages are refused.", 403)
         if request.method not in SAFE and request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return PlainTextResponse("Requests of other pages are refused.", 403)
@@ -52,10 +55,15 @@ class Guard:
             return PlainTextResponse("Only JSON is understood.", 415)
         return None
 
+    def _ours(self, host: str) -> bool:
+        if host.lower() in self._hosts:
+            return True
+        return self._any_address and NUMBERS.fullmatch(host.lower()) is not None
+
     def _exchanged(self, request: Request) -> Response | None:
         """The token for the cookie, once."""
         token = request.query_params.get("token")
-        if token is None or request.url.path != "/":
+        if token is None or request.url.path != "/" or request.method != "GET":
             return None
         if not self._token or not hmac.compare_digest(token.encode(), self._token.encode()):
             return None if self._known(request) else self._no_entry()
@@ -72,8 +80,8 @@ class Guard:
 
     def _no_entry(self) -> Response:
         return PlainTextResponse(
-            "This address has been used already, or the studio was started again: open the address that "
-            "`fewlabel studio` prints on the terminal.",
+            "This address works once, in one browser. To open the studio again, stop it with Ctrl-C on the terminal, "
+            "start it again, and open the new address: everything is saved.",
             401,
         )
 

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import signal
 import socket
 import threading
 import webbrowser
@@ -21,16 +22,24 @@ from starlette.staticfiles import StaticFiles
 from ..errors import UserError
 from . import exports, review
 from .audit import Audits
+from .book import LABEL, SKIP
 from .pictures import shown_picture
 from .project import Project
 from .security import Guard
 
 STATIC = Path(__file__).parent / "static"
-LOCAL = "127.0.0.1"
+LOCAL, EVERYWHERE = "127.0.0.1", ("0.0.0.0", "::")
 LARGEST = 1_000_000  # bytes of a request
 HOUR = "private, max-age=3600"
 Asked = dict[str, Any]
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Answer(JSONResponse):
+    """JSON in ASCII, in which names of files can have whatever bytes they have."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content).encode()
 
 
 class Pages:
@@ -46,11 +55,14 @@ class Pages:
         state = self.project.state()
         if "shown" in asked and not state["problem"]:
             name = self.project.name(whole(asked, "shown"))
-            state["shown"] = self.project.shown(name, self.project.book.labels)
+            facts = {"audited": name in self.project.audited()}
+            state["shown"] = self.project.shown(name, self.project.book.labels) | facts
         return state
 
     def label(self, asked: Asked) -> Any:
-        self.project.book.label(self.project.names(asked.get("numbers")), text(asked, "label"))
+        """`before` is the label that the page showed, if it matters."""
+        before = text(asked, "before") if "before" in asked else None
+        self.project.label(asked.get("numbers"), text(asked, "label"), before)
         return self.project.state()
 
     def skip(self, asked: Asked) -> Any:
@@ -64,7 +76,8 @@ class Pages:
         if event is None:
             return state | {"undone": ""}
         labels = self.project.book.labels
-        again = [self.project.shown(name, labels) for name, *_ in event.changes[:1] if name in self.project.numbers]
+        names = [name for name, *_ in event.changes[:1] if event.what in (LABEL, SKIP) and name in self.project.numbers]
+        again = [self.project.shown(name, labels) for name in names]
         numbers = {picture["number"] for picture in again}
         queue = [*again, *(picture for picture in state["queue"] if picture["number"] not in numbers)]
         return state | {"queue": queue, "undone": event.what}
@@ -81,6 +94,10 @@ class Pages:
 
     def train(self, asked: Asked) -> Any:
         self.project.train()
+        return self.project.state()
+
+    def train_every(self, asked: Asked) -> Any:
+        self.project.train_every(asked.get("count"))
         return self.project.state()
 
     def cancel(self, asked: Asked) -> Any:
@@ -131,23 +148,23 @@ class Pages:
                 shown_picture, self.project.folder / name, request.query_params.get("size", "large")
             )
         except UserError as error:
-            return JSONResponse({"error": str(error)}, 404)
+            return Answer({"error": str(error)}, 404)
         return Response(content, media_type=kind, headers={"cache-control": HOUR})
 
     async def download(self, request: Request) -> Response:
         try:
             path = exports.download(self.project, request.path_params["name"])
         except UserError as error:
-            return JSONResponse({"error": str(error)}, 404)
+            return Answer({"error": str(error)}, 404)
         return FileResponse(path, filename=path.name)
 
 
 READ = ("state", "review", "labelled", "search", "similar", "duplicates", "suspicious", "audit")
 CHANGE = ("label", "skip", "undo", "add_class", "rename_class")
-START = ("train", "cancel", "start_audit", "answer_audit", "export")
+START = ("train", "train_every", "cancel", "start_audit", "answer_audit", "export")
 
 
-def make_app(project: Project, hosts: set[str], token: str) -> Guard:
+def make_app(project: Project, hosts: set[str], token: str, any_address: bool = False) -> Guard:
     pages = Pages(project)
     routes: list[Any] = [
         Route("/", lambda request: FileResponse(STATIC / "index.html")),
@@ -157,7 +174,7 @@ def make_app(project: Project, hosts: set[str], token: str) -> Guard:
     ]
     routes += [Route(f"/api/{name}", answering(getattr(pages, name)), methods=["GET"]) for name in READ]
     routes += [Route(f"/api/{name}", answering(getattr(pages, name)), methods=["POST"]) for name in CHANGE + START]
-    return Guard(Starlette(routes=routes), hosts, token)
+    return Guard(Starlette(routes=routes), hosts, token, any_address)
 
 
 def answering(function: Callable[[Asked], Any]) -> Endpoint:
@@ -166,9 +183,9 @@ def answering(function: Callable[[Asked], Any]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         try:
             asked = dict(request.query_params) if request.method == "GET" else await read_body(request)
-            return JSONResponse(await run_in_threadpool(function, asked))
+            return Answer(await run_in_threadpool(function, asked))
         except UserError as error:
-            return JSONResponse({"error": str(error)}, 400)
+            return Answer({"error": str(error)}, 400)
 
     return endpoint
 
@@ -212,21 +229,23 @@ def page(asked: Asked) -> int:
 def serve(project: Project, host: str, port: int, browser: bool, said: Callable[[str], None]) -> None:
     """Until Ctrl-C."""
     with closing(project), listen(host, port) as listener, suppress(KeyboardInterrupt):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that all is closed as by Ctrl-C
         port = listener.getsockname()[1]
-        shown = LOCAL if host in ("0.0.0.0", "::") else host
-        hosts = {f"{name}:{port}" for name in (shown, host, LOCAL, "localhost")}
+        shown = LOCAL if host in EVERYWHERE else f"[{host}]" if ":" in host else host.lower()
+        names = {shown, LOCAL, "localhost"}
+        hosts = {f"{name}:{port}" for name in names} | (names if port == 80 else set())
         token = secrets.token_urlsafe(24)
         address = f"http://{shown}:{port}/?token={token}"
         said(address)
         if browser:
             threading.Timer(0.3, webbrowser.open, (address,)).start()
-        app = make_app(project, hosts, token)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
+        app = make_app(project, hosts, token, any_address=host in EVERYWHERE)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2)
         uvicorn.Server(config).run(sockets=[listener])
 
 
 def listen(host: str, port: int) -> socket.socket:
     try:
-        return socket.create_server((host, port))
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise UserError(f"cannot listen on {host}, port {port} ({error.strerror}): choose another --port.") from error

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Examples
+from ..errors import UserError
 from ..guessing import Prepared, nearest
 from ..runs import RunDirectory
 from ..suggesting import SAME, comparable_examples, suggest_examples
@@ -27,6 +28,8 @@ def suggest(data: str, known: list[str], encoder: str | None, run: str | None, n
 def similar(data: str, encoder: str | None, name: str) -> dict[str, Any]:
     """Names of the pictures that are most like one, the most similar first."""
     examples, rows = compared(data, encoder)
+    if name not in examples.names:
+        raise UserError(f"{name} cannot be read, so nothing can be compared with it.")
     position = examples.names.index(name)
     places, _ = nearest(rows[[position]], rows, min(LIKE_THIS + 1, len(rows)))
     return {"names": [examples.names[place] for place in places[0] if place != position]}

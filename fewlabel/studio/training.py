@@ -6,10 +6,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..errors import UserError
-from ..runs.directory import FLOOR, RunDirectory
+from ..runs.directory import FLOOR, LOCK, RunDirectory
 
 POINTS = 100  # of a curve
 PRIORITY = 5  # lower than the page's
@@ -21,20 +21,27 @@ class Training:
     def __init__(self) -> None:
         self.run: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the studio
+        self._output: IO[bytes] | None = None  # of the command
         self._cancelled = False
 
     @property
     def going_on(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        if self._process is None:
+            return self.run is not None and at_work(self.run)
+        return self._process.poll() is None
+
+    def adopt(self, run: Path) -> None:
+        """A training that was started by a studio which was killed."""
+        self.run = run
 
     def start(self, run: Path, words: list[str]) -> None:
         """`words` follow `fewlabel train`."""
         if self.going_on:
             raise UserError("a training is going on already.")
         self.run, self._cancelled = run, False
-        self._output.seek(0)
-        self._output.truncate()
+        if self._output is not None:
+            self._output.close()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - until the next training
         command = [sys.executable, "-m", "fewlabel", "train", *words, "--out", str(run)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True
@@ -43,34 +50,53 @@ class Training:
             os.setpriority(os.PRIO_PROCESS, self._process.pid, PRIORITY)
 
     def cancel(self) -> None:
+        if self._process is None and self.going_on:
+            raise UserError("this training was started by an earlier studio: wait for it.")
         if self._process is not None and self.going_on:
             self._cancelled = True
             self._process.send_signal(signal.SIGINT)
 
     def close(self) -> None:
         """Before the studio ends."""
-        self.cancel()
         if self._process is not None:
+            self.cancel()
             self._process.wait()
-        self._output.close()
+        if self._output is not None:
+            self._output.close()
 
     def state(self) -> dict[str, Any]:
         """What the page shows."""
-        if self.run is None or self._process is None:
+        if self.run is None:
             return {"status": "none"}
+        if self._process is None:
+            status = "going on" if self.going_on else "finished" if RunDirectory(self.run).finished else "failed"
+            message = "It was interrupted." if status == "failed" else ""
+            return {"status": status, "run": self.run.name, "message": message, **progress(self.run)}
         code = self._process.poll()
         ended = "cancelled" if self._cancelled else "finished" if code == 0 else "failed"
         status = "going on" if code is None else ended
-        return {"status": status, "run": str(self.run), "message": self._message(code), **progress(self.run)}
+        return {"status": status, "run": self.run.name, "message": self._message(code), **progress(self.run)}
 
     def _message(self, code: int | None) -> str:
         """Of a training that failed, its last words."""
-        if code in (None, 0) or self._cancelled:
+        if code in (None, 0) or self._cancelled or self._output is None:
             return ""
         self._output.seek(0)
         lines = self._output.read().decode(errors="replace").strip().splitlines()
         said = next((line for line in reversed(lines) if line.startswith("fewlabel: ")), lines[-1] if lines else "")
         return said.removeprefix("fewlabel: ")
+
+
+def at_work(path: Path) -> bool:
+    """Is another process training there?"""
+    if not (path / LOCK).exists():
+        return False
+    with RunDirectory(path) as run:
+        try:
+            run.lock()
+        except UserError:
+            return True
+    return False
 
 
 def progress(path: Path) -> dict[str, Any]:

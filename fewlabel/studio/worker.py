@@ -4,14 +4,18 @@ The server writes requests to its input, one line of JSON each, and reads answer
 when its input is closed, so also when the server is killed.
 """
 
+import itertools
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TextIO
 
 from ..errors import UserError
@@ -25,29 +29,36 @@ class Worker:
     def __init__(self) -> None:
         self.progress: tuple[str, int, int] | None = None
         self._waiting: dict[int, Future[Answer]] = {}
-        self._count = 0
+        self._requests: queue.Queue[str | None] = queue.Queue()
+        self._numbers = itertools.count()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "fewlabel.studio.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         threading.Thread(target=self._listen, daemon=True).start()
+        self._writer = threading.Thread(target=self._write, daemon=True)
+        self._writer.start()
 
     def call(self, task: str, **arguments: Any) -> Future[Answer]:
         future: Future[Answer] = Future()
-        self._count += 1
-        self._waiting[self._count] = future
-        request = {"number": self._count, "task": task, "arguments": arguments}
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-        except OSError:
+        number = next(self._numbers)
+        self._waiting[number] = future
+        self._requests.put(json.dumps({"number": number, "task": task, "arguments": arguments}))
+        if self._process.poll() is not None:
             self._fail()
         return future
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._requests.put(None)
+        self._writer.join()
         self._process.wait()
+
+    def _write(self) -> None:
+        """In a thread of its own: it waits while the process is starting."""
+        assert self._process.stdin is not None
+        with suppress(OSError), self._process.stdin as requests:
+            while (request := self._requests.get()) is not None:
+                requests.write(f"{request}\n")
+                requests.flush()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -67,9 +78,8 @@ class Worker:
     def _fail(self) -> None:
         """It has ended: nothing that waits will be answered."""
         self.progress = None
-        while self._waiting:
-            _, future = self._waiting.popitem()
-            future.set_exception(UserError("the helping process has ended: start the studio again."))
+        for number in list(self._waiting):
+            self._waiting.pop(number).set_exception(UserError("the helping process has ended: start the studio again."))
 
 
 # ---- the process
@@ -77,6 +87,7 @@ class Worker:
 
 def main() -> None:
     """Answer requests until the input is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then closes our input
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print is no answer
     requests: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -95,10 +106,16 @@ def main() -> None:
 
 
 def answer(task: Callable[..., Answer], arguments: dict[str, Any]) -> Answer:
+    """Whatever goes wrong is told, and the process goes on."""
     try:
         return task(**arguments)
+    except UserError:
+        raise
     except OSError as error:
         raise UserError(f"{error.filename}: {error.strerror}.") from error
+    except Exception as error:
+        traceback.print_exc()
+        raise UserError(f"something went wrong ({type(error).__name__}: {error}).") from error
 
 
 def read_requests(requests: "queue.Queue[dict[str, Any]]") -> None:

@@ -1,7 +1,6 @@
 """Labels on disk: nothing is lost, whoever else writes, and everything can be undone."""
 
 import json
-import os
 import threading
 from pathlib import Path
 
@@ -173,15 +172,98 @@ def test_names_that_spreadsheets_mistake(book: LabelBook, tmp_path: Path, name: 
     assert open_book(tmp_path).labels == {"a.png": name}
 
 
-def test_a_folder_that_may_not_be_written(book: LabelBook, tmp_path: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root may write anywhere")
+def test_what_could_not_be_saved_has_not_been_labelled(
+    book: LabelBook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     book.label(["a.png"], "cat")
-    tmp_path.chmod(0o500)
-    with pytest.raises(UserError, match="could not save"):
-        book.label(["b.png"], "cat")
-    tmp_path.chmod(0o700)
-    assert book.labels == {"a.png": "cat"}
+
+    def full(*words: object) -> None:
+        raise UserError("could not save")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fewlabel.studio.sheet.write_csv", full)
+        with pytest.raises(UserError, match="could not save"):
+            book.label(["b.png"], "cat")
+    assert book.labels == open_book(tmp_path).labels == {"a.png": "cat"}
+    book.undo()
+    assert book.labels == {}
+
+
+def test_labels_that_a_stale_save_has_dropped_are_put_back(book: LabelBook, tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("file,label\nc.png,horse\n")
+    stale = (tmp_path / "labels.csv").read_bytes()
+    book.label(["a.png"], "cat")
+    book.label(["b.png"], "dog")
+    (tmp_path / "labels.csv").write_bytes(stale)  # a spreadsheet that was opened before saves what it knows
+    assert book.labels == {"a.png": "cat", "b.png": "dog", "c.png": "horse"}
+    assert "2 labels" in book.note and open_book(tmp_path).labels == book.labels
+
+
+def test_what_another_studio_takes_away_stays_away(book: LabelBook, tmp_path: Path) -> None:
+    other = open_book(tmp_path)
+    book.label(["a.png", "b.png"], "cat")
+    other.label(["a.png"], "")
+    assert book.labels == {"b.png": "cat"}
+    other.undo()
+    other.undo()
+    assert book.labels == {}
+
+
+def test_pictures_that_are_gone_keep_their_rows(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("file,label\ngone.png,cat\na.png,dog\n")
+    book = open_book(tmp_path)
+    assert book.labels == {"a.png": "dog"} and "1 pictures" in book.note
+    book.label(["b.png"], "dog")
+    assert "gone.png,cat" in (tmp_path / "labels.csv").read_text()
+    book.copy(tmp_path / "copy.csv", without=["b.png"])
+    assert (tmp_path / "copy.csv").read_text(encoding="utf-8-sig") == "file,label\na.png,dog\n"
+
+
+def test_a_picture_in_two_rows(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("file,label\na.png,cat\na.png,cat\nb.png,\n")
+    open_book(tmp_path).label(["a.png"], "dog")
+    assert open_book(tmp_path).labels == {"a.png": "dog"}
+
+
+def test_an_unusual_separator_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("sep=|\nfile|label\na.png|cat\n")
+    open_book(tmp_path).label(["b.png"], "dog")
+    assert open_book(tmp_path).labels == {"a.png": "cat", "b.png": "dog"}
+
+
+def test_skipped_pictures_come_round(book: LabelBook) -> None:
+    for name in ("a.png", "b.png", "a.png"):
+        book.skip(name)
+    assert book.skipped == ["b.png", "a.png"]
+
+
+def test_undoing_a_confirmation_leaves_the_guess(tmp_path: Path) -> None:
+    text = "file,label,guess,confirmed\na.png,cat,cat,\nb.png,dog,cat,\n"
+    (tmp_path / "labels.csv").write_text(text)
+    book = open_book(tmp_path)
+    book.skip("a.png")
+    book.undo()
+    book.label(["a.png"], "horse")
+    book.undo()
+    assert (tmp_path / "labels.csv").read_text(encoding="utf-8-sig") == text
+
+
+def test_who_was_faster_wins(book: LabelBook, tmp_path: Path) -> None:
+    other = open_book(tmp_path)
+    other.label(["a.png"], "cat", before="")
+    with pytest.raises(UserError, match="labelled cat elsewhere"):
+        book.label(["a.png"], "dog", before="")
+    book.label(["a.png"], "dog", before="cat")
+    assert book.labels == {"a.png": "dog"}
+
+
+def test_names_of_classes_that_were_renamed(book: LabelBook) -> None:
+    book.add_class("cat")
+    book.rename_class("cat", "kitten")
+    book.rename_class("kitten", "tiger")
+    assert book.renamed("cat") == "tiger" and book.renamed("dog") == "dog"
+    book.undo()
+    assert book.renamed("cat") == "kitten"
 
 
 def test_only_csv(tmp_path: Path) -> None:

@@ -36,19 +36,32 @@ export function ask(name, parameters = {}) {
   return request(`/api/${name}?${new URLSearchParams(parameters)}`).then((answer) => (name === "state" ? take(answer) : answer));
 }
 
-// One change after the other, in the order of the keys: a quick second key waits for the first.
+const post = (name, body) =>
+  request(`/api/${name}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+
+// One change after the other, in the order of the keys: a quick second key waits for the first. What it is about is
+// decided when its turn comes, since by then another picture is shown; null means that there is nothing to do.
 let last = Promise.resolve();
 
-export function change(name, body = {}) {
-  const send = () =>
-    request(`/api/${name}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }).then(take);
+export function change(name, body = () => ({}), after = () => undefined) {
+  const send = async () => {
+    const wanted = body();
+    if (wanted === null) return null;
+    const answer = take(await post(name, wanted));
+    after(answer);
+    return answer;
+  };
   const done = last.then(send);
   last = done.catch(() => undefined);
   return done.catch((error) => {
     tell(error.message);
+    ask("state").catch(() => undefined);
     throw error;
   });
 }
+
+// What takes long does not make changes wait.
+export const demand = (name, body = {}) => post(name, body);
 
 export const quietly = (promise) => promise.catch(() => undefined);
 

@@ -1,8 +1,8 @@
 // How good are the guesses? A person answers for 30 pictures, without seeing what was guessed.
 
-import { ask, change, current, quietly } from "./api.js";
-import { button, element, percent, tell } from "./dom.js";
-import { classOf } from "./keys.js";
+import { ask, change, demand, quietly } from "./api.js";
+import { button, element, key, percent, tell } from "./dom.js";
+import { classOf, keysOf } from "./keys.js";
 
 let view;
 let audit = { status: "none" };
@@ -32,21 +32,22 @@ function offer() {
   return [
     element("h2", {}, "How good are the guesses?"),
     element("p", {}, "You will see 30 pictures without their guesses, sure and unsure ones. From your answers follows the accuracy, with its interval. They are kept apart and are not trained on."),
-    button("Begin the audit", () => load(change("start_audit")), { id: "begin-audit", class: "main" }),
+    button("Begin the audit", () => load(demand("start_audit")), { id: "begin-audit", class: "main" }),
   ];
 }
 
 function question() {
   const picture = open();
+  const keys = keysOf(named());
   const answered = audit.pictures.filter(({ label }) => label).length;
   return [
     element("h2", {}, `Audit: picture ${answered + 1} of ${audit.pictures.length}`),
-    element("figure", { id: "stage" }, element("img", { id: "picture", src: `/picture/${picture.number}?size=large`, alt: `Picture ${picture.name}` }), element("figcaption", {}, picture.name)),
+    element("figure", { id: "stage" }, element("img", { id: "picture", src: `/picture/${picture.number}?size=large&v=${picture.version}`, alt: `Picture ${picture.name}` }), element("figcaption", {}, picture.name)),
     element(
       "div",
       { class: "row" },
       button("Undo", () => back(), { id: "undo" }),
-      ...audit.classes.map((name) => button(name, () => answer(name), { class: "pick" })),
+      ...audit.classes.map((name, position) => element("button", { type: "button", class: "pick", onclick: () => answer(name) }, key(keys[position].digit), " ", key(keys[position].letter), ` ${name}`)),
       button("None of these", () => answer("(none)"), { id: "none" }),
     ),
   ];
@@ -62,24 +63,33 @@ function result() {
   ];
 }
 
+// What a key is about is decided when its turn comes, as in the label view.
 function answer(label) {
-  const picture = open();
-  if (!picture) return undefined;
-  last = picture.number;
-  return load(change("answer_audit", { number: picture.number, label }));
+  const about = () => {
+    const picture = open();
+    if (!picture) return null;
+    last = picture.number;
+    return { number: picture.number, label };
+  };
+  return quietly(change("answer_audit", about, take));
 }
 
-const back = () => last !== null && load(change("answer_audit", { number: last, label: "" }));
+const back = () => quietly(change("answer_audit", () => (last === null ? null : { number: last, label: "" }), take));
 
-export const choose = answer;
+function take(state) {
+  audit = state;
+  draw();
+}
+
+const named = () => audit.classes.map((name) => ({ name }));
+
+export const choose = (name) => (audit.status === "asking" && audit.classes.includes(name) ? answer(name) : undefined);
 export const undo = async () => back();
 
 export function press(pressed) {
   if (audit.status !== "asking") return false;
-  const valid = (current()?.classes ?? []).filter(({ name }) => audit.classes.includes(name));
-  const label = classOf(pressed, current()?.classes ?? []);
-  if (label === "(none)" || valid.some(({ name }) => name === label)) return quietly(answer(label));
-  return false;
+  const label = classOf(pressed, named());
+  return label === null ? false : answer(label);
 }
 
 export function show(where) {

@@ -1,6 +1,6 @@
 // What one takes away.
 
-import { change, current } from "./api.js";
+import { current, demand } from "./api.js";
 import { button, element, tell } from "./dom.js";
 
 const KINDS = [
@@ -29,13 +29,13 @@ function part(name, title, text) {
   const make = async () => {
     result.textContent = "One moment.";
     try {
-      const made = await change("export", { what: name });
+      const made = await demand("export", { what: name });
       result.replaceChildren(`${made.text} ${made.file} `);
       if (name !== "sorted") result.append(element("a", { href: `/download/${name}`, download: name }, "Download"));
+      tell(`${title}: done`);
     } catch (error) {
       result.textContent = error.message;
     }
-    tell(`${title}: done`);
   };
   return element("section", {}, element("h3", {}, title), element("p", {}, text), button("Make", make, { id: `make-${name.split(".")[0]}`, "aria-label": `Make: ${title}` }), result);
 }

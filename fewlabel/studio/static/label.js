@@ -10,7 +10,7 @@ let queue = [];
 let shown = null;
 let image, caption, guess;
 
-const address = (picture) => `/picture/${picture.number}?size=large`;
+const address = (picture) => `/picture/${picture.number}?size=large&v=${picture.version}`;
 
 function preload(pictures) {
   const wanted = new Set(pictures.map(address));
@@ -36,7 +36,7 @@ function draw() {
   if (!image) return;
   image.hidden = shown === null;
   if (shown === null) {
-    caption.textContent = "Every picture has a label.";
+    caption.textContent = current() && !current().problem ? "There is no picture left to label." : "";
     guess.replaceChildren();
     return;
   }
@@ -51,21 +51,23 @@ function draw() {
   else if (shown.guess) guess.append(`guess: ${shown.guess}, ${percent(shown.confidence)} `, key("Enter"));
 }
 
-export async function give(label) {
-  if (!shown) return;
-  const answer = await change("label", { numbers: [shown.number], label });
-  next(answer.queue);
-  tell(`${label || "no label"} saved`);
+export function give(label) {
+  const about = () => (shown && label ? { numbers: [shown.number], label, before: shown.label } : null);
+  return change("label", about, (answer) => {
+    next(answer.queue);
+    tell(`${label} saved`);
+  });
 }
 
-async function skip() {
-  if (shown) next((await change("skip", { number: shown.number })).queue);
+function skip() {
+  return change("skip", () => (shown ? { number: shown.number } : null), (answer) => next(answer.queue));
 }
 
-export async function undo() {
-  const answer = await change("undo");
-  tell(answer.undone ? "undone" : "there is nothing to undo");
-  next(answer.queue);
+export function undo() {
+  return change("undo", undefined, (answer) => {
+    tell(answer.undone ? "undone" : "there is nothing to undo");
+    next(answer.queue);
+  });
 }
 
 const zoom = () => image.classList.toggle("zoomed");
@@ -74,9 +76,9 @@ export function show(view) {
   image = element("img", { id: "picture", onclick: zoom });
   caption = element("figcaption", { id: "name" });
   guess = element("p", { id: "guess", class: "quiet" });
-  image.addEventListener("error", () => (guess.textContent = "This picture cannot be shown: skip it."));
+  image.addEventListener("error", () => (caption.textContent = `${shown?.name}: this picture cannot be shown, skip it.`));
   view.replaceChildren(
-    element("figure", { id: "stage" }, image, caption),
+    element("figure", { id: "stage", tabindex: "0" }, image, caption),
     guess,
     element(
       "div",
@@ -107,7 +109,8 @@ lookingAt(() => (shown ? { shown: String(shown.number) } : {}));
 
 // The order may become better while one looks; the picture that is looked at stays, unless another page has labelled it.
 listen((state) => {
-  const elsewhere = state.shown?.number === shown?.number && state.shown?.label && !shown?.label;
+  const same = state.shown && state.shown.number === shown?.number;
+  const elsewhere = same && ((state.shown.label && !shown.label) || state.shown.audited);
   if (!shown || state.problem || elsewhere) return next(state.queue);
   const rest = state.queue.filter(({ number }) => number !== shown.number);
   queue = [state.queue.find(({ number }) => number === shown.number) ?? shown, ...rest];

@@ -25,7 +25,7 @@ function open(name) {
 // A class that was clicked, or a new one that was named.
 side.whenChosen((name, made = false) => {
   if (view === "label") return quietly(label.give(name));
-  if (made) return quietly(change("add_class", { name }));
+  if (made) return quietly(change("add_class", () => ({ name })));
   return quietly(Promise.resolve(VIEWS[view].choose(name)));
 });
 
@@ -53,7 +53,7 @@ document.addEventListener("keydown", (event) => {
 function pressed(key) {
   if (key === "?") return $("help").showModal();
   if (key === "+") return side.nameClass();
-  if (key === "t") return side.train();
+  if (key === "t" && view !== "audit") return side.train();
   return VIEWS[view].press(key);
 }
 

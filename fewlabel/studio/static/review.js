@@ -27,17 +27,22 @@ async function load(what, parameters = {}, at = 0) {
   }
   if (list !== wanted) return; // something else was asked for in the meantime
   ({ pictures, count } = answer);
+  if (page && !pictures.length) return load(what, parameters, page - 1);
   selected = new Set();
-  focused = 0;
+  const inside = grid?.contains(document.activeElement);
+  focused = Math.max(0, Math.min(focused, pictures.length - 1));
   draw();
+  if (inside) move(0);
 }
 
 function draw() {
+  if (!view?.contains(grid)) return; // another view is shown by now
   title = list.what === "review" ? `Guessed ${list.parameters.class}` : `${SOURCES[list.what]} ${list.parameters.class ?? ""}`;
   heading.textContent = `${title}: ${count}`;
   grid.replaceChildren(...pictures.map(cell));
   if (!pictures.length) grid.append(element("p", {}, "Nothing to show."));
   view.querySelector("#more").hidden = (page + 1) * 60 >= count;
+  view.querySelector("#less").hidden = page === 0;
   view.querySelector("#confirm").hidden = list.what !== "review";
 }
 
@@ -53,14 +58,16 @@ function cell(picture, position) {
       "aria-label": `${picture.name}, ${words}`,
       onfocus: () => (focused = position),
       onpointerdown: (event) => {
+        if (event.button !== 0 || event.pointerType === "touch") return; // a finger scrolls
         event.preventDefault();
         event.currentTarget.focus();
         dragging = !selected.has(picture.number);
         mark(position, dragging);
       },
-      onpointerenter: () => dragging !== null && mark(position, dragging),
+      onpointerenter: (event) => dragging !== null && event.buttons & 1 && mark(position, dragging),
+      onclick: (event) => (event.detail === 0 || event.pointerType === "touch") && mark(position, !selected.has(picture.number)),
     },
-    element("img", { src: `/picture/${picture.number}?size=small`, alt: "", loading: "lazy", draggable: "false" }),
+    element("img", { src: `/picture/${picture.number}?size=small&v=${picture.version}`, alt: "", loading: "lazy", draggable: "false" }),
     element("span", {}, words),
   );
 }
@@ -72,12 +79,13 @@ function mark(position, on) {
   grid.children[position].setAttribute("aria-pressed", String(on));
 }
 
-document.addEventListener("pointerup", () => (dragging = null));
+for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => (dragging = null));
 
 async function reassign(label) {
-  const numbers = selected.size ? [...selected] : pictures[focused] ? [pictures[focused].number] : [];
-  if (!numbers.length) return;
-  await change("label", { numbers, label });
+  const here = grid.contains(document.activeElement) && pictures[focused];
+  const numbers = selected.size ? [...selected] : here ? [here.number] : [];
+  if (!numbers.length) return tell("select pictures first");
+  await change("label", () => ({ numbers, label }));
   tell(`${numbers.length} labelled ${label}`);
   drop(new Set(numbers));
 }
@@ -86,7 +94,7 @@ async function confirmRest() {
   if (list.what !== "review") return;
   const numbers = pictures.map(({ number }) => number).filter((number) => !selected.has(number));
   if (!numbers.length) return;
-  await change("label", { numbers, label: list.parameters.class });
+  await change("label", () => ({ numbers, label: list.parameters.class }));
   tell(`${numbers.length} confirmed as ${list.parameters.class}`);
   drop(new Set(numbers));
 }
@@ -94,7 +102,7 @@ async function confirmRest() {
 function drop(numbers) {
   if (list.what !== "review") return load(list.what, list.parameters, page);
   const kept = selected;
-  return load("review", list.parameters).then(() => {
+  return load("review", list.parameters, page).then(() => {
     pictures.forEach(({ number }, position) => kept.has(number) && !numbers.has(number) && mark(position, true));
   });
 }
@@ -157,6 +165,7 @@ export function show(where) {
       button("Confirm the rest", () => quietly(confirmRest()), { id: "confirm", class: "main" }),
       button("Undo", () => quietly(undo()), { id: "undo" }),
       button("More like this", () => press("m"), { id: "like" }),
+      button("Previous page", () => load(list.what, list.parameters, page - 1), { id: "less" }),
       button("Next page", () => load(list.what, list.parameters, page + 1), { id: "more" }),
     ),
   );
@@ -166,4 +175,4 @@ export function show(where) {
   }
 }
 
-export const hide = () => (grid = grid ?? null);
+export const hide = () => undefined;

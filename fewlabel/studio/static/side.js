@@ -1,44 +1,52 @@
 // Classes with their keys and counts; training with its curves.
 
-import { change, current, listen, quietly } from "./api.js";
+import { change, listen, quietly } from "./api.js";
 import { $, button, element, key, percent, tell } from "./dom.js";
 import { keysOf } from "./keys.js";
 
 let choose = () => undefined;
 let drawn = "";
-let trained = 0; // labels when the last training was started
-const EVERY = "fewlabel-train-every";
 
 export const whenChosen = (listener) => (choose = listener);
 
 function drawClasses(state) {
-  const now = JSON.stringify([state.classes, state.none]);
-  if (now === drawn) return;
+  const now = JSON.stringify(state.classes.map(({ name }) => name));
+  if (now === drawn) return counts(state);
   drawn = now;
   const keys = keysOf(state.classes);
   $("classes").replaceChildren(
-    ...state.classes.map(({ name, count }, position) =>
+    ...state.classes.map(({ name }, position) =>
       element(
         "li",
         {},
         element(
           "button",
-          { type: "button", class: "class", onclick: () => choose(name), "aria-label": `${name}, ${count} labels` },
+          { type: "button", class: "class", onclick: () => choose(name) },
           key(keys[position].digit),
           key(keys[position].letter),
           element("span", { class: "name" }, name),
-          element("span", { class: "count" }, String(count)),
+          element("span", { class: "count" }),
         ),
         button("Rename", () => rename(name), { class: "small", "aria-label": `Rename or merge ${name}` }),
       ),
     ),
-    element("li", { class: "quiet" }, `none of these: ${state.none}`),
+    element("li", { class: "quiet", id: "none-count" }),
   );
+  return counts(state);
+}
+
+function counts(state) {
+  const buttons = $("classes").querySelectorAll(".class");
+  state.classes.forEach(({ name, count }, position) => {
+    buttons[position].querySelector(".count").textContent = String(count);
+    buttons[position].setAttribute("aria-label", `${name}, ${count} labels`);
+  });
+  $("none-count").textContent = `none of these: ${state.none}`;
 }
 
 function rename(old) {
   const name = prompt(`New name of ${old} (the name of another class merges the two):`, old);
-  if (name !== null && name !== old) quietly(change("rename_class", { old, new: name }).then(() => tell(`${old} is now ${name}`)));
+  if (name !== null && name !== old) quietly(change("rename_class", () => ({ old, new: name })).then(() => tell(`${old} is now ${name}`)));
 }
 
 export function nameClass() {
@@ -50,13 +58,12 @@ $("new-class").addEventListener("submit", (event) => {
   const name = $("new-class-name").value;
   $("new-class-name").value = "";
   $("new-class-name").blur();
-  quietly(choose(name, true));
+  if (name.trim()) quietly(Promise.resolve(choose(name, true)));
 });
 
 // ---- training
 
 export function train() {
-  trained = current()?.labelled ?? 0;
   return quietly(change("train").then(() => tell("training has begun")));
 }
 
@@ -103,31 +110,20 @@ function outcome(training, run) {
 }
 
 function drawTraining(state) {
-  const { training, run, labelled } = state;
+  const { training, run } = state;
   const running = training.status === "going on";
   $("train").hidden = running;
   $("cancel").hidden = !running;
   $("progress").replaceChildren(...(running ? progress(training) : outcome(training, run)).filter(Boolean));
   $("training").dataset.status = training.status;
-  const every = Number(localStorage.getItem(EVERY) ?? 0);
-  if (every && !running && labelled - trained >= every && state.classes.filter(({ count }) => count).length > 1) train();
+  if (document.activeElement !== $("every")) $("every").value = String(state.every);
 }
 
 $("train").addEventListener("click", train);
 $("cancel").addEventListener("click", () => quietly(change("cancel")));
-$("every").value = localStorage.getItem(EVERY) ?? "0";
-$("every").addEventListener("change", (event) => {
-  trained = current()?.labelled ?? 0;
-  localStorage.setItem(EVERY, event.target.value);
-});
-
-let began = false;
+$("every").addEventListener("change", (event) => quietly(change("train_every", () => ({ count: Number(event.target.value) }))));
 
 listen((state) => {
-  if (!began) {
-    trained = state.labelled;
-    began = true;
-  }
   $("folder").textContent = state.folder;
   $("problem").hidden = !state.problem;
   $("problem").textContent = state.problem;
