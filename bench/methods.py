@@ -8,14 +8,13 @@ to docs/results/methods.jsonl. The table is printed at the end, and with --show 
 """
 
 import argparse
-import json
 import statistics
 from collections import defaultdict
-from dataclasses import asdict
 from pathlib import Path
 
+from bench.results import FOLDER, keep_result, restore_grid
 from fewlabel import METHODS, Recipe, UserError
-from fewlabel.grid import Result, read_result, run_grid, write_result
+from fewlabel.grid import Result, read_result, run_grid
 from fewlabel.methods import ALIASES
 from fewlabel.training import check_recipe
 
@@ -37,25 +36,12 @@ def recipe(options: argparse.Namespace, method: str, seed: int) -> Recipe:
     )
 
 
-RESULTS = Path(__file__).parent.parent / "docs/results/methods.jsonl"
+RESULTS = FOLDER / "methods.jsonl"
 
 
-def restore(out: Path, results: Path) -> None:
-    """What was measured before, perhaps elsewhere."""
-    for line in results.read_text().splitlines() if results.exists() else ():
-        facts = json.loads(line)
-        recipe = Recipe(**facts["recipe"])
-        if read_result(out, recipe) is None:
-            curve = tuple((step, accuracy) for step, accuracy in facts["curve"])
-            write_result(out, recipe, Result(**facts | {"curve": curve, "alarms": tuple(facts["alarms"])}))
-
-
-def keep(result: Result, results: Path) -> None:
+def told(result: Result, results: Path) -> None:
     tell(result)
-    if not result.error:
-        with open(results, "a") as file:
-            here = dict.fromkeys(("root", "out", "threads"))  # which mean nothing elsewhere
-            file.write(json.dumps(asdict(result) | {"recipe": result.recipe | here}) + "\n")
+    keep_result(result, results)
 
 
 def tell(result: Result) -> None:
@@ -105,12 +91,12 @@ def main() -> None:
     options = parser.parse_args()
     recipes = [recipe(options, method, seed) for seed in options.seeds for method in options.methods]
     try:
-        restore(options.out, options.results)
+        restore_grid(options.out, options.results)
         if options.show:
             found = [read_result(options.out, check_recipe(one)) for one in recipes]
             results = [result for result in found if result]
         else:
-            results = run_grid(recipes, options.out, options.jobs, lambda result: keep(result, options.results))
+            results = run_grid(recipes, options.out, options.jobs, lambda result: told(result, options.results))
     except UserError as error:
         parser.error(str(error))
     except KeyboardInterrupt:

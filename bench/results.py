@@ -2,10 +2,14 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import joblib
+
+from fewlabel import Recipe
+from fewlabel.grid import Result, read_result, write_result
 
 FOLDER = Path(__file__).parent.parent / "docs/results"
 
@@ -21,3 +25,23 @@ def keep_results(path: Path, calls: Iterable[Any], jobs: int) -> None:
         with open(path, "a") as file:
             file.write(json.dumps(line) + "\n")
         print(line, flush=True)
+
+
+# ---- runs of a grid
+
+
+def keep_result(result: Result, path: Path) -> None:
+    if not result.error:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "a") as file:
+            here = dict.fromkeys(("root", "out", "threads"))  # which mean nothing elsewhere
+            file.write(json.dumps(asdict(result) | {"recipe": result.recipe | here}) + "\n")
+
+
+def restore_grid(out: Path, path: Path) -> None:
+    """What was measured before, perhaps elsewhere, as results of the grid in that folder."""
+    for facts in read_results(path):
+        recipe = Recipe(**facts["recipe"])
+        if read_result(out, recipe) is None:
+            curve = tuple((step, accuracy) for step, accuracy in facts["curve"])
+            write_result(out, recipe, Result(**facts | {"curve": curve, "alarms": tuple(facts["alarms"])}))
