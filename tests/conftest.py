@@ -7,6 +7,8 @@ torch.set_num_threads(1)
 
 LONG = (
     "test_ranks",
+    "test_browser",
+    "test_encoded_runs",
     "test_train",
     "test_examples",
     "test_paper",
@@ -15,6 +17,8 @@ LONG = (
     "test_cluster",
     "test_grid",
     "test_methods_typed",
+    "test_demo",
+    "test_round",
 )
 
 

@@ -59,6 +59,7 @@ def test_a_failure_on_a_cluster_is_kept_and_stops_no_other_run(
     assert results[1].error is None
 
 
+@pytest.mark.slow
 def test_a_killed_worker_does_not_stop_the_grid(cluster: distributed.LocalCluster, tmp_path: Path) -> None:
     """Killed in the midst of a run, past a checkpoint: the results are those of an undisturbed grid."""
     recipes = [replace(BASE, seed=seed, steps=600, evaluations=6) for seed in range(3)]

@@ -52,7 +52,7 @@ def test_the_docs_build_without_a_warning(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("link", ["[nowhere](nowhere.md)", "[nowhere](guide.md#nowhere)"])
+@pytest.mark.parametrize("link", ["[nowhere](nowhere.md)", "[nowhere](pictures.md#nowhere)"])
 def test_a_link_that_leads_nowhere_stops_the_build(tmp_path: Path, link: str) -> None:
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     shutil.copy(ROOT / "mkdocs.yml", tmp_path)

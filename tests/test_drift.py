@@ -397,6 +397,7 @@ def test_drift_of_arrays_with_a_test_part(tmp_path: Path) -> None:
         opened.load()
 
 
+@pytest.mark.slow
 def test_drift_of_a_folder_without_test_pictures_warns(tmp_path: Path) -> None:
     labels = fruit_folder(tmp_path / "photos", each=4, labelled=2)
     done = fewlabel("drift", "photos", "--labels", labels, *SMALL, *ONLY, cwd=tmp_path)

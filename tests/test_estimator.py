@@ -387,7 +387,8 @@ def test_answers_fit_together() -> None:
     features = fitted.transform(X)
     assert features.shape == (60, 256) and features.dtype == np.float32
     with torch.no_grad():
-        logits = fitted.model_.network.head(torch.from_numpy(features))
+        network = fitted.model_.network
+        logits = network.head(torch.from_numpy(features)) / network.temperature
     np.testing.assert_allclose(logits.softmax(1), guesses, atol=1e-6)
     np.testing.assert_array_equal(model(40).fit_transform(X, few), features)
 

@@ -684,6 +684,7 @@ def test_paper_list(tmp_path: Path) -> None:
         assert line.endswith("(needs no runs)") == (name in ("table3", "figure1", "figure2", "figure4", "figure5"))
 
 
+@pytest.mark.slow
 def test_an_interrupted_table_goes_on_and_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ctrl-C after the first run: it is not run again, all others are, and then there is nothing left."""
     words = ("paper", "run", "table7", "--scale", "smoke", "--out", "out", "--jobs", "1")

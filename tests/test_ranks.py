@@ -177,7 +177,8 @@ def test_resumed_by_as_many_processes_it_is_the_same_run(undisturbed: Path, tmp_
     assert (len(lines), lines[0]) == (len(expected), expected[0])
 
 
-@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
 def test_torchrun_carries_on_by_itself(undisturbed: Path, tmp_path: Path, rank: int) -> None:
     code, output, errors = interrupt(tmp_path, rank, signal.SIGKILL, restarts=3)
     assert code == 0, errors

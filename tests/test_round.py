@@ -1,4 +1,4 @@
-"""docs/round.md: every command of it, typed in its order, with a person in between."""
+"""docs/guide.md: every command of it, typed in its order, with a person in between."""
 
 import csv
 import re
@@ -13,7 +13,7 @@ from PIL import Image
 from fewlabel.encoders import ENCODERS
 from tests.processes import ENVIRONMENT, fewlabel
 
-PAGE = Path(__file__).parent.parent / "docs/round.md"
+PAGE = Path(__file__).parent.parent / "docs/guide.md"
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220)}
 installed = pytest.mark.skipif(not ENCODERS["lite0"].installed, reason="the weights of fewlabel[photos] are not there")
 

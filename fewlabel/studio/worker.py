@@ -34,7 +34,8 @@ class Worker:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "fewlabel.studio.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
         self._writer = threading.Thread(target=self._write, daemon=True)
         self._writer.start()
 
@@ -51,6 +52,7 @@ class Worker:
         self._requests.put(None)
         self._writer.join()
         self._process.wait()
+        self._listener.join()
 
     def _write(self) -> None:
         """In a thread of its own: it waits while the process is starting."""
@@ -62,18 +64,21 @@ class Worker:
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            said = json.loads(line)
-            if "progress" in said:
-                self.progress = tuple(said["progress"])
-                continue
-            self.progress = None
-            future = self._waiting.pop(said["number"])
-            if "error" in said:
-                future.set_exception(UserError(said["error"]))
-            else:
-                future.set_result(said["answer"])
+        with self._process.stdout as answers:
+            for line in answers:
+                self._hear(json.loads(line))
         self._fail()
+
+    def _hear(self, said: dict[str, Any]) -> None:
+        if "progress" in said:
+            self.progress = tuple(said["progress"])
+            return
+        self.progress = None
+        future = self._waiting.pop(said["number"])
+        if "error" in said:
+            future.set_exception(UserError(said["error"]))
+        else:
+            future.set_result(said["answer"])
 
     def _fail(self) -> None:
         """It has ended: nothing that waits will be answered."""

@@ -205,8 +205,11 @@ def test_bad_starts(tmp_path: Path, words: list[str], said: str) -> None:
 def test_other_hosts_are_warned_of(tiles: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     process = start("studio", tiles[0], "--no-browser", "--host", "0.0.0.0", cwd=tmp_path)
     assert process.stdout is not None
-    while "token=" not in process.stdout.readline():
+    while "token=" not in (line := process.stdout.readline()):
         pass
+    server = Studio(process, line.split()[-1])
+    assert server.request("/", headers={"host": "10.0.0.7"})[0] == 401  # another machine may ask, a name may not
+    assert server.request("/", headers={"host": "evil.example"})[0] == 403
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=30)
     assert process.returncode == 0 and "Your labels are in" in output
