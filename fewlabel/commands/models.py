@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..data import load_test
+from ..data import is_folder, load_test
+from ..data.folder import understand
 from ..errors import UserError
 from ..evaluate import Evaluation
 from ..mistakes import check_mistakes, trained_on, write_mistakes
@@ -98,6 +99,9 @@ def evaluate(
     examples = load_test(data, root, labels=labels, classes=model.classes, kind=model.kind)
     found = model.evaluate(examples)
     console = Console()
+    if labels is not None and is_folder(data):
+        for note in understand(Path(data), labels).notes:
+            console.print(note, soft_wrap=True, markup=False, highlight=False)
     console.print(class_table(found, model.kind.noun))
     low, high = found.interval
     console.print(

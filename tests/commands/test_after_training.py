@@ -128,3 +128,15 @@ def test_corrections_are_not_overwritten(place: Path) -> None:
     done(*words, "--overwrite", cwd=place)
     refused = fewlabel("predict", "run", "test", "-o", "x.xlsx", cwd=place)
     assert refused.returncode == 2 and "--output must end in .csv" in refused.stderr
+
+
+def test_evaluated_by_several_label_files(place: Path) -> None:
+    """The later wins; what was understood is told."""
+    names = sorted(files(place / "test"))
+    truth = {name: name.partition("/")[0] for name in names}
+    rows = [f"{name},{truth[name]}" for name in names[1:]]
+    (place / "first.csv").write_text("\n".join(["file,label", f"{names[0]},plum", *rows]) + "\n")
+    (place / "later.csv").write_text(f"filename;class\n{names[0]};{truth[names[0]]}\n")
+    told = done("evaluate", "run", "test", "--labels", "first.csv", "--labels", "later.csv", cwd=place)
+    assert "Subfolders are not taken for classes, since a label file is given: cherry, lime, plum." in told
+    assert told.split("Accuracy")[1:] == done("evaluate", "run", "test", cwd=place).split("Accuracy")[1:]
