@@ -32,6 +32,18 @@ def sort_pictures(source: Path, destination: Path, sure: Predictions, unsure: Pr
     return done
 
 
+def elsewhere(destination: Path, sure: Predictions, unsure: Predictions) -> int:
+    """How many pictures lie in the folder of another class too, from an earlier sorting: nothing is ever removed."""
+    folders = folder_names(sure.classes)
+    wanted = {name: folders[label] for name, label in zip(sure.names, sure.labels, strict=True)}
+    wanted |= dict.fromkeys(unsure.names, REVIEW)
+    others = {*folders.values(), REVIEW}
+    return sum(
+        any((destination / other / name).exists() for other in others if other != folder)
+        for name, folder in wanted.items()
+    )
+
+
 def folder_names(classes: Iterable[str]) -> dict[str, str]:
     """Class -> a folder that every system can have; no two classes share one."""
     found: dict[str, str] = {}

@@ -17,7 +17,7 @@ from ..model import load_model
 from ..runs import RunDirectory
 from ..runs.directory import REPORT
 from ..runs.finish import remake_report
-from ..sorting import sort_pictures
+from ..sorting import elsewhere, sort_pictures
 from .outputs import check_output
 
 Run = Annotated[str, Parameter(help="directory of a finished run")]
@@ -70,6 +70,10 @@ def predict(
         folders = sort_pictures(Path(path), Path(sort), sure, unsure, link)
         counts = ", ".join(f"{name} {count}" for name, count in sorted(folders.items()))
         print(f"{sum(folders.values())} {noun} {'linked' if link else 'copied'} into {sort}: {counts}")
+        if count := elsewhere(Path(sort), sure, unsure):
+            print(
+                f"{count} of them lie in another folder of {sort} too, from an earlier sorting: remove those yourself."
+            )
 
 
 def evaluate(

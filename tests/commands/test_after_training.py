@@ -130,6 +130,17 @@ def test_corrections_are_not_overwritten(place: Path) -> None:
     assert refused.returncode == 2 and "--output must end in .csv" in refused.stderr
 
 
+def test_copies_of_an_earlier_sorting_are_told(place: Path) -> None:
+    words = ("predict", "run", "test", "--sort", "resorted", "-o", "resorted.csv", "--overwrite")
+    assert "earlier sorting" not in done(*words, cwd=place)
+    name = next(path for path in sorted(files(place / "resorted")))
+    folder, _, rest = name.partition("/")
+    other = place / "resorted" / ("review" if folder != "review" else "lime") / rest
+    other.parent.mkdir(parents=True, exist_ok=True)
+    other.write_bytes((place / "resorted" / name).read_bytes())
+    assert "1 of them lie in another folder of resorted too" in done(*words, cwd=place)
+
+
 def test_evaluated_by_several_label_files(place: Path) -> None:
     """The later wins; what was understood is told."""
     names = sorted(files(place / "test"))
