@@ -9,6 +9,7 @@ background and afterwards.
 """
 
 import argparse
+import os
 import re
 import shutil
 import statistics
@@ -76,7 +77,8 @@ def measure(folder: Path, work: Path, options: argparse.Namespace) -> None:
         page.set_default_timeout(options.patience * 1000)
         began = time.perf_counter()
         command = [sys.executable, "-m", "fewlabel", "studio", str(folder), "--no-browser"]
-        server = subprocess.Popen(command, cwd=work, stdout=subprocess.PIPE, text=True)
+        environment = {**os.environ, "FEWLABEL_CACHE": str(work / "cache")}  # nothing is encoded yet
+        server = subprocess.Popen(command, cwd=work, env=environment, stdout=subprocess.PIPE, text=True)
         assert server.stdout is not None
         lines = iter(server.stdout.readline, "")
         address = next(found[0] for line in lines if (found := re.search(r"http\S+", line)))
