@@ -29,7 +29,7 @@ MEASURE = """
 () => {
   window.times = [];
   const real = window.fetch;
-  let pressed = 0, saved = 0;
+  let pressed = 0, saved = 0, shown = document.getElementById("picture").src;
   window.fetch = async (...words) => {
     const answer = await real(...words);
     if (String(words[0]).includes("/api/label")) saved = performance.now();
@@ -38,10 +38,12 @@ MEASURE = """
   document.addEventListener("keydown", () => { pressed = performance.now(); saved = 0; }, true);
   new MutationObserver(() => {
     const picture = document.getElementById("picture");
+    if (picture.src === shown) return;
+    shown = picture.src;
     picture.decode().then(() => requestAnimationFrame(() => {
       if (saved) window.times.push([saved - pressed, performance.now() - pressed]);
     }));
-  }).observe(document.getElementById("picture"), { attributes: true, attributeFilter: ["src"] });
+  }).observe(document.getElementById("stage"), { childList: true });
 }
 """
 

@@ -105,6 +105,7 @@ def test_the_name_is_of_what_is_computed() -> None:
     assert name_of(BASE).startswith("supervised-0-")
 
 
+@pytest.mark.slow
 def test_a_killed_grid_goes_on_to_the_same_results(tmp_path: Path) -> None:
     """Killed after the first of two runs: the first is not run again, and the second ends as if nothing had been."""
     words = [

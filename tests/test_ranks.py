@@ -155,6 +155,7 @@ def interrupt(cwd: Path, rank: int | None, number: int, restarts: int = 0) -> tu
     return launcher.returncode, output, errors
 
 
+@pytest.mark.slow
 def test_resumed_by_as_many_processes_it_is_the_same_run(undisturbed: Path, tmp_path: Path) -> None:
     """Also after one of them was killed, which is said, and after which the checkpoint is whole."""
     code, _, errors = interrupt(tmp_path, 1, signal.SIGKILL)

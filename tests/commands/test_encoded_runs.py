@@ -230,6 +230,7 @@ def test_a_named_set_of_images(place: Path) -> None:
 
 
 @installed
+@pytest.mark.slow
 def test_tuned(place: Path) -> None:
     """A few steps: the encoder moves less than the head, its norms not at all, and everything works after it."""
     words = ("--labels", "labels.csv", "--steps", "2", "--batch", "2", "--threads", "1", "--no-floor")
@@ -272,6 +273,7 @@ def test_in_python(place: Path) -> None:
     assert (load_model(place).predict(files) == fitted.predict(files)).all()
 
 
+@pytest.mark.slow
 def test_views_are_encoded_too(place: Path) -> None:
     """Views have features of their own, which training draws from; predictions are of plain pictures."""
     words = ("train", "photos", "--labels", "labels.csv", "--encoder", "encoder.onnx", *QUICK)

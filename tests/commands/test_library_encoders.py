@@ -65,6 +65,7 @@ def test_typed(make: Callable[[Path], str], place: Path, monkeypatch: pytest.Mon
     done("export", "run", "--onnx", "model.onnx", cwd=place)
 
 
+@pytest.mark.slow
 def test_torchrun_with_an_encoder(place: Path) -> None:
     """The pictures are encoded once; two processes train the head."""
     words = ("--encoder", "encoder.onnx", "--out", "run")

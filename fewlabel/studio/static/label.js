@@ -40,15 +40,24 @@ function draw() {
     guess.replaceChildren();
     return;
   }
-  if (image.getAttribute("src") !== address(shown)) {
-    image.src = address(shown);
-    image.alt = `Picture ${shown.name}`;
-    image.classList.remove("zoomed");
-  }
-  caption.textContent = shown.name;
+  if (image.getAttribute("src") !== address(shown)) swap(loaded.get(address(shown)));
+  image.alt = `Picture ${shown.name}`;
+  const broken = image.complete && !image.naturalWidth;
+  caption.textContent = broken ? `${shown.name}: this picture cannot be shown, skip it.` : shown.name;
   guess.replaceChildren();
   if (shown.label) guess.append(`labelled ${shown.label}`);
   else if (shown.guess) guess.append(`guess: ${shown.guess}, ${percent(shown.confidence)} `, key("Enter"));
+}
+
+// The element that was loaded beforehand takes the place of the one that is shown: it need not be decoded again.
+function swap(made) {
+  made.id = "picture";
+  made.className = "";
+  made.onclick = zoom;
+  made.onerror = draw;
+  made.hidden = false;
+  image.replaceWith(made);
+  image = made;
 }
 
 export function give(label) {
@@ -73,10 +82,9 @@ export function undo() {
 const zoom = () => image.classList.toggle("zoomed");
 
 export function show(view) {
-  image = element("img", { id: "picture", onclick: zoom });
+  image = element("img", { id: "picture", alt: "" });
   caption = element("figcaption", { id: "name" });
   guess = element("p", { id: "guess", class: "quiet" });
-  image.addEventListener("error", () => (caption.textContent = `${shown?.name}: this picture cannot be shown, skip it.`));
   view.replaceChildren(
     element("figure", { id: "stage", tabindex: "0" }, image, caption),
     guess,
