@@ -19,7 +19,7 @@ from .guessing import first_guess
 from .model import Model
 
 LEAST = 8  # labels that can be held out: from fewer nothing can be said
-PRIOR, PRIOR_ACCURACY = 3, 0.4  # as if so many had been held out before, with that share of right guesses
+PRIOR, PRIOR_ACCURACY = 3, 0.6  # as if so many had been held out before, with that share of right guesses
 LOWERED = 0.95  # guesses of labels are right a little more often than those of other examples
 ROWS = 10_000  # examples that are looked at, at most
 RANGE = (-1.5, 4.5)  # logarithms of the temperature

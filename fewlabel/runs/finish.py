@@ -55,8 +55,8 @@ def finish(
         terminal.say(f"Test accuracy: {main.accuracy:.2%}{beside}")
     if expected is not None:
         terminal.say(
-            f"Confidence is fitted to your labels: its mean is the accuracy that {expected.labels} labels let expect "
-            f"when each is held out and guessed from the others, about {expected.accuracy:.0%}."
+            f"Confidence is calibrated on your labels: predicted from the others, {expected.labels} held-out labels "
+            f"suggest an accuracy of about {expected.accuracy:.0%}."
         )
     for sentence in verdict_in_words(verdict, dataset.train.kind.noun, len(plan.labelled), str(directory.path)):
         terminal.say(sentence)
