@@ -28,7 +28,8 @@ def studio(
         from ..studio.server import serve
     except ImportError as error:
         raise UserError("the studio needs more packages: pip install 'fewlabel[studio]'.") from error
-    from ..studio.project import Project, choose_run
+    from ..studio.finished import choose_run
+    from ..studio.project import Project
     from ..studio.worker import Worker
 
     if not 0 <= port <= 65535:

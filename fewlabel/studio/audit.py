@@ -26,7 +26,7 @@ class Audits:
         with self._lock:
             run, labels = self._run(), self._project.book.labels
             free = [name for name in self._project.guesses if name not in labels]
-            if len(free) < len(labels) and not free:
+            if not free:
                 raise UserError("every picture has a label: nothing is left to audit.")
             start_audit(run, min(DRAWN, len(free)), answers_of(run), excluded=labels.keys())
             return self.state()

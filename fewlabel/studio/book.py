@@ -53,6 +53,7 @@ class LabelBook:
         self._sheet, self._seen = Sheet(), UNREAD
         self.note = ""  # what is worth telling about the file
         self._events: list[Event] = []
+        self._standing: list[tuple[int, Event]] = []  # those that were not undone, and their numbers
         self._events_read = 0  # bytes of the history
         with self._alone():
             pass
@@ -75,13 +76,13 @@ class LabelBook:
     def skipped(self) -> list[str]:
         """Pictures that were put off and have no label yet, in that order."""
         with self._alone():
-            names = [event.changes[0][0] for _, event in self._standing() if event.what == SKIP]
+            names = [event.changes[0][0] for _, event in self._standing if event.what == SKIP]
             last_first = dict.fromkeys(reversed(names))
             return [name for name in reversed(last_first) if name not in self._sheet.labels and name in self._files]
 
     def renamed(self, name: str) -> str:
         """The name that a class has now."""
-        for _, event in self._standing():
+        for _, event in self._standing:
             if event.renamed is not None and event.renamed[0] == name:
                 name = event.renamed[1]
         return name
@@ -97,7 +98,7 @@ class LabelBook:
             classes = self._classes()
             for name in names if before is not None else ():
                 if (there := self._sheet.labels.get(name, "")) != before:
-                    raise UserError(f"{name} was labelled {there or 'anew'} elsewhere in the meantime.")
+                    raise UserError(f"{name} has been changed elsewhere: its label is now '{there}'.")
             if label and label != NO_CLASS:
                 label = self._checked(label, classes)
             after = classes if label in ("", NO_CLASS, *classes) else [*classes, label]
@@ -133,7 +134,7 @@ class LabelBook:
     def undo(self) -> Event | None:
         """Take the last change back; what somebody else has changed since stays. None where there is nothing left."""
         with self._alone():
-            standing = self._standing()
+            standing = self._standing
             if not standing:
                 return None
             number, last = standing[-1]
@@ -189,11 +190,9 @@ class LabelBook:
     def _keep_original(self) -> None:
         """A copy of a file that was there before the studio first changed it."""
         copy = self.path.with_name(f"{self.path.stem}-before-studio.csv")
-        if self.path.exists() and self._first_change() and not copy.exists():
+        changed_before = any(event.changes for event in self._events if event.what != SKIP)
+        if self.path.exists() and not changed_before and not copy.exists():
             shutil.copy2(self.path, copy)
-
-    def _first_change(self) -> bool:
-        return not any(event.changes for event in self._events if event.what != SKIP)
 
     def _refresh(self) -> None:
         """Read what another program has changed.
@@ -208,7 +207,7 @@ class LabelBook:
         self._sheet, self._seen = read_sheet(self.path, self._names), now
         missing = self._sheet.missing
         self.note = f"{self.path.name} names {missing} pictures that are not in the folder." if missing else ""
-        given = {name: label for _, event in self._standing() for name, _, label in event.changes}
+        given = {name: label for _, event in self._standing for name, _, label in event.changes}
         there = self._sheet.labels
         lost = {name: label for name, label in before.items() if given.get(name) and name not in there and not first}
         if lost:
@@ -221,7 +220,7 @@ class LabelBook:
         """Lines that are new; half a line, of a process that was killed, is left out."""
         size = self.history.stat().st_size if self.history.exists() else 0
         if size < self._events_read:  # somebody has removed it
-            self._events, self._events_read = [], 0
+            self._events, self._standing, self._events_read = [], [], 0
         if size == self._events_read:
             return
         with open(self.history, "rb") as file:
@@ -230,11 +229,8 @@ class LabelBook:
         whole = content[: content.rfind(b"\n") + 1]
         self._events_read += len(whole)
         self._events += [event for line in whole.splitlines() if (event := as_event(line)) is not None]
-
-    def _standing(self) -> list[tuple[int, Event]]:
-        """Events that were not undone, and their numbers."""
         undone = {event.number for event in self._events if event.what == UNDO}
-        return [(i, event) for i, event in enumerate(self._events) if event.what != UNDO and i not in undone]
+        self._standing = [(i, one) for i, one in enumerate(self._events) if one.what != UNDO and i not in undone]
 
     def _classes(self) -> list[str]:
         known = next((event.after for event in reversed(self._events) if event.after is not None), [])
@@ -245,7 +241,7 @@ class LabelBook:
         """A name that a class can have; that of a class which differs only in case or spaces is meant."""
         name = " ".join(name.split())
         if not name or name.startswith("(") or not name.isprintable():
-            raise UserError("a class needs a name, which does not begin with a bracket.")
+            raise UserError("a class needs a name that does not begin with a bracket.")
         if len(name) > LONGEST:
             raise UserError(f"the name of a class has at most {LONGEST} letters.")
         return next((one for one in classes if same_form(one) == same_form(name)), name)

@@ -3,14 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+from ..data.labels import holds_work
 from ..errors import UserError
 from ..files import make_folder
 from ..model import load_model
-from ..runs.directory import REPORT
+from ..runs.directory import PREDICTIONS, REPORT
 from ..sorting import sort_pictures
 from .project import Project, near, one_of
 
-PREDICTIONS, SORTED, ONNX = "predictions.csv", "sorted", "model.onnx"
+SORTED, ONNX = "sorted", "model.onnx"
 MADE = (PREDICTIONS, SORTED, ONNX)
 
 
@@ -25,6 +26,8 @@ def make_export(project: Project, what: Any) -> dict[str, Any]:
         return {"file": near(target), "text": "The model, with the preprocessing inside."}
     predictions = model.label(project.folder)
     if what == PREDICTIONS:
+        if holds_work(target):
+            raise UserError(f"{near(target)} has been corrected by hand: move it elsewhere first.")
         predictions.write(target)
         return {"file": near(target), "text": f"{len(predictions)} pictures labelled."}
     folders = sort_pictures(project.folder, target, *predictions.split(0.0), link=False)

@@ -1,6 +1,5 @@
 """What the studio works on: a folder of pictures, its labels, the order in which to label, and runs."""
 
-import glob
 import itertools
 import json
 import os
@@ -11,21 +10,20 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..data.folder import scan
-from ..data.labels import NO_CLASS, read_answers
-from ..data.tables import read_table
+from ..data.labels import NO_CLASS
 from ..encoders import ENCODERS, PHOTOS
 from ..errors import UserError, unknown
 from ..files import make_folder, write_json
 from ..runs.audited import audited_examples
 from ..runs.choose import DEFAULT
-from ..runs.directory import LABELS, LOCK, PREDICTIONS, REPORT, RunDirectory, numbered_directories
+from ..runs.directory import LOCK, RunDirectory, numbered_directories
 from .book import LabelBook
+from .finished import Guess, latest_run, read_guesses, read_trained
 from .training import Training, at_work
 from .worker import Answer, Worker
 
@@ -33,11 +31,6 @@ AHEAD = 12  # pictures that the page knows of beforehand
 SUGGESTED = 20  # at a time
 REFRESH = 5  # new labels after which the order is made anew
 STEPS = 600  # of a first training: seconds on features
-
-
-class Guess(NamedTuple):
-    label: str
-    confidence: float
 
 
 class Project:
@@ -64,11 +57,7 @@ class Project:
         self._lock = threading.RLock()
         self._asked: Future[Answer] | None = None
         self._asked_with = -1  # so many labels were known
-        self._taken = self.run  # the run whose predictions are shown
-        for path in self.runs.glob(f"studio-{glob.escape(self.folder.name)}*/{LOCK}"):
-            if at_work(path.parent):
-                self.training.adopt(path.parent)
-        self.refresh_order()
+        self._adopt_training()
 
     # ---- pictures by number
 
@@ -157,7 +146,7 @@ class Project:
             self.note = str(error)
             return
         self._order, self.unreadable = answer["names"], answer["unreadable"]
-        what = "What the last training is least certain of" if self.run else "The most useful first"
+        what = "The pictures that the model is least certain of" if self.run else "The most useful pictures first"
         self.note = f"{what}: {answer['groups']} groups of similar pictures. Classes may still be missing."
 
     # ---- state
@@ -252,13 +241,21 @@ class Project:
             return ["--start-from", str(self.run), "--steps", str(STEPS // 2)]
         return ["--steps", str(STEPS)] if self.encoder else []
 
+    def _adopt_training(self) -> None:
+        """One on these pictures that an earlier studio has started, and that is still going on."""
+        for path in self.runs.glob(f"studio-*/{LOCK}"):
+            with suppress(UserError):
+                facts = RunDirectory(path.parent).facts()
+                if facts and facts["recipe"]["data"] == str(self.folder) and at_work(path.parent):
+                    self.training.adopt(path.parent)
+
     def take_run(self) -> None:
         """The predictions of a training that has just finished."""
         run = self.training.run
         with self._lock:
-            if run is not None and run != self._taken and not self.training.going_on and RunDirectory(run).finished:
+            if run is not None and run != self.run and not self.training.going_on and RunDirectory(run).finished:
                 self.guesses = read_guesses(run)
-                self.run = self._taken = run
+                self.run = run
                 self._asked, self._asked_with = None, -1
 
     def close(self) -> None:
@@ -278,56 +275,15 @@ def beside(folder: Path, name: str) -> Path:
     return folder.parent / f"{folder.name}-{name}" if here.resolve().is_relative_to(folder) else here / name
 
 
-@lru_cache(maxsize=4)
-def read_trained(run: Path | None) -> dict[str, str]:
-    """The labels that a run was trained on; none where it is gone."""
-    if run is None or not (run / LABELS).exists():
-        return {}
-    return {name: label for name, label, _ in read_answers(run / LABELS)}
-
-
 def changed(labels: dict[str, str], before: dict[str, str]) -> int:
     """How many labels are new or others than before."""
     return sum(before.get(name) != label for name, label in labels.items() if label != NO_CLASS)
-
-
-def latest_run(runs: Path, folder: Path) -> Path | None:
-    """The newest finished run on these pictures."""
-    found = []
-    for path in runs.glob(f"*/{REPORT}") if runs.is_dir() else ():
-        try:
-            facts = RunDirectory(path.parent).facts()
-        except UserError:
-            continue
-        if facts and facts["recipe"].get("data") == str(folder) and (path.parent / PREDICTIONS).exists():
-            found.append(path)
-    return max(found, key=lambda path: path.stat().st_mtime).parent if found else None
-
-
-def read_guesses(run: Path | None) -> dict[str, Guess]:
-    """What a run predicts for the pictures that had no label."""
-    if run is None or not (run / PREDICTIONS).exists():
-        return {}
-    header, *rows = read_table(run / PREDICTIONS, "file")
-    file, guess, confidence = (header.cells.index(name) for name in ("file", "guess", "confidence"))
-    return {row.cells[file]: Guess(row.cells[guess], float(row.cells[confidence])) for row in rows if row.cells[guess]}
 
 
 def near(path: Path) -> str:
     """A path as short as a user would write it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
-
-
-def choose_run(run: str | None) -> Path | None:
-    """A run that a user names."""
-    if run is None:
-        return None
-    directory = RunDirectory(run)
-    directory.facts_to_continue()
-    if not directory.finished:
-        raise UserError(f"{run} is not finished: continue it with `fewlabel train --resume`.")
-    return Path(run)
 
 
 def one_of(value: Any, valid: Sequence[str], what: str) -> str:

@@ -7,7 +7,7 @@ from ..errors import UserError
 from .project import Project, one_of
 
 PAGE = 60  # pictures on a page
-WAIT = 60  # seconds for an answer of the helping process
+WAIT = 60  # seconds for an answer of the background process
 
 
 def by_class(project: Project, label: str, page: int) -> dict[str, Any]:
@@ -84,5 +84,6 @@ def without_audited(project: Project, names: list[str]) -> list[str]:
 
 def paged(project: Project, names: list[str], page: int) -> dict[str, Any]:
     labels = project.book.labels
-    shown = names[page * PAGE : (page + 1) * PAGE]
-    return {"pictures": [project.shown(name, labels) for name in shown], "count": len(names), "page": page}
+    end = (page + 1) * PAGE
+    shown = [project.shown(name, labels) for name in names[page * PAGE : end]]
+    return {"pictures": shown, "count": len(names), "more": end < len(names)}

@@ -35,7 +35,7 @@ Asked = dict[str, Any]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class Answer(JSONResponse):
+class AsciiJSON(JSONResponse):
     """JSON in ASCII, in which names of files can have whatever bytes they have."""
 
     def render(self, content: Any) -> bytes:
@@ -148,14 +148,14 @@ class Pages:
                 shown_picture, self.project.folder / name, request.query_params.get("size", "large")
             )
         except UserError as error:
-            return Answer({"error": str(error)}, 404)
+            return AsciiJSON({"error": str(error)}, 404)
         return Response(content, media_type=kind, headers={"cache-control": HOUR})
 
     async def download(self, request: Request) -> Response:
         try:
             path = exports.download(self.project, request.path_params["name"])
         except UserError as error:
-            return Answer({"error": str(error)}, 404)
+            return AsciiJSON({"error": str(error)}, 404)
         return FileResponse(path, filename=path.name)
 
 
@@ -183,9 +183,9 @@ def answering(function: Callable[[Asked], Any]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         try:
             asked = dict(request.query_params) if request.method == "GET" else await read_body(request)
-            return Answer(await run_in_threadpool(function, asked))
+            return AsciiJSON(await run_in_threadpool(function, asked))
         except UserError as error:
-            return Answer({"error": str(error)}, 400)
+            return AsciiJSON({"error": str(error)}, 400)
 
     return endpoint
 

@@ -1,4 +1,4 @@
-"""What the helping process does: it knows the features of the pictures."""
+"""What the background process does: it knows the features of the pictures."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from ..data import Examples
 from ..errors import UserError
@@ -39,12 +41,13 @@ def duplicates(data: str, encoder: str | None) -> dict[str, Any]:
     """Groups of pictures that are nearly the same."""
     examples, rows = compared(data, encoder)
     near, similarity = nearest(rows, rows, min(NEAR, len(rows) - 1), skip_self=True)
-    group = np.arange(len(rows))
-    for i, j in zip(*np.nonzero(similarity >= SAME), strict=True):
-        first, second = sorted((group[i], group[near[i, j]]))
-        group[group == second] = first
-    alike = [np.flatnonzero(group == g).tolist() for g in np.flatnonzero(np.bincount(group) > 1)]
-    return {"groups": [[examples.names[i] for i in members] for members in alike]}
+    start, place = np.nonzero(similarity >= SAME)
+    pairs = csr_array((np.ones(len(start)), (start, near[start, place])), shape=(len(rows), len(rows)))
+    _, group = connected_components(pairs, directed=False)
+    groups: dict[int, list[str]] = {}
+    for name, number in zip(examples.names, group.tolist(), strict=True):
+        groups.setdefault(number, []).append(name)
+    return {"groups": [names for names in groups.values() if len(names) > 1]}
 
 
 def suspicious(run: str) -> dict[str, Any]:

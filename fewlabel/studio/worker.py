@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from ..errors import UserError
 
@@ -24,47 +24,60 @@ Answer = dict[str, Any]
 
 
 class Worker:
-    """The server's side: `call` a task and get a future; `progress` is what it is at."""
+    """The server's side: `call` a task and get a future; `progress` is what it is at.
+
+    The process starts with the first call, so that it does not delay the first screen.
+    """
 
     def __init__(self) -> None:
         self.progress: tuple[str, int, int] | None = None
         self._waiting: dict[int, Future[Answer]] = {}
         self._requests: queue.Queue[str | None] = queue.Queue()
         self._numbers = itertools.count()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "fewlabel.studio.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
-        self._writer = threading.Thread(target=self._write, daemon=True)
-        self._writer.start()
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._threads: list[threading.Thread] = []
 
     def call(self, task: str, **arguments: Any) -> Future[Answer]:
         future: Future[Answer] = Future()
         number = next(self._numbers)
         self._waiting[number] = future
         self._requests.put(json.dumps({"number": number, "task": task, "arguments": arguments}))
-        if self._process.poll() is not None:
+        if self._running().poll() is not None:
             self._fail()
         return future
 
     def close(self) -> None:
-        self._requests.put(None)
-        self._writer.join()
-        self._process.wait()
-        self._listener.join()
+        if self._process is not None:
+            self._requests.put(None)
+            self._process.wait()
+        for thread in self._threads:
+            thread.join()
 
-    def _write(self) -> None:
+    def _running(self) -> "subprocess.Popen[str]":
+        with self._lock:
+            if self._process is None:
+                command = [sys.executable, "-m", "fewlabel.studio.worker"]
+                process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                assert process.stdin is not None and process.stdout is not None
+                self._process = process
+                self._threads = [
+                    threading.Thread(target=self._write, args=(process.stdin,), daemon=True),
+                    threading.Thread(target=self._listen, args=(process.stdout,), daemon=True),
+                ]
+                for thread in self._threads:
+                    thread.start()
+            return self._process
+
+    def _write(self, requests: IO[str]) -> None:
         """In a thread of its own: it waits while the process is starting."""
-        assert self._process.stdin is not None
-        with suppress(OSError), self._process.stdin as requests:
+        with suppress(OSError), requests:
             while (request := self._requests.get()) is not None:
                 requests.write(f"{request}\n")
                 requests.flush()
 
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as answers:
+    def _listen(self, answers: IO[str]) -> None:
+        with answers:
             for line in answers:
                 self._hear(json.loads(line))
         self._fail()
@@ -84,7 +97,9 @@ class Worker:
         """It has ended: nothing that waits will be answered."""
         self.progress = None
         for number in list(self._waiting):
-            self._waiting.pop(number).set_exception(UserError("the helping process has ended: start the studio again."))
+            self._waiting.pop(number).set_exception(
+                UserError("the background process has stopped: start the studio again.")
+            )
 
 
 # ---- the process

@@ -251,7 +251,7 @@ def test_undoing_a_confirmation_leaves_the_guess(tmp_path: Path) -> None:
 def test_who_was_faster_wins(book: LabelBook, tmp_path: Path) -> None:
     other = open_book(tmp_path)
     other.label(["a.png"], "cat", before="")
-    with pytest.raises(UserError, match="labelled cat elsewhere"):
+    with pytest.raises(UserError, match="its label is now 'cat'"):
         book.label(["a.png"], "dog", before="")
     book.label(["a.png"], "dog", before="cat")
     assert book.labels == {"a.png": "dog"}

@@ -1,7 +1,8 @@
-"""What the studio works on, without a browser and without the helping process."""
+"""What the studio works on, without a browser and without the background process."""
 
 import json
 import shutil
+import socket
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import pytest
 
 from fewlabel import UserError
+from fewlabel.runs import RunDirectory
 from fewlabel.studio import review
 from fewlabel.studio.audit import Audits
-from fewlabel.studio.project import Guess, Project
-from fewlabel.studio.server import Answer
+from fewlabel.studio.finished import Guess
+from fewlabel.studio.project import Project
+from fewlabel.studio.server import AsciiJSON
 from fewlabel.studio.worker import Worker
 from tests.processes import fewlabel
 from tests.studio.studios import CLASSES, studio, write_tiles
@@ -52,6 +55,7 @@ def suggestions(names: list[str]) -> dict[str, Any]:
 
 def test_suggestions_come_first_and_are_asked_for_again(project: Project) -> None:
     worker = silent(project)
+    project.state()
     worker.asked[0][1].set_result(suggestions(["tile007.png", "tile003.png"]))
     assert [picture["name"] for picture in project.state()["queue"][:2]] == ["tile007.png", "tile003.png"]
     for number in range(5):
@@ -61,6 +65,7 @@ def test_suggestions_come_first_and_are_asked_for_again(project: Project) -> Non
 
 
 def test_a_picture_that_came_later_or_has_gone_does_no_harm(project: Project) -> None:
+    project.state()
     silent(project).asked[0][1].set_result(suggestions(["new.png", "tile001.png"]))
     (project.folder / "tile001.png").unlink()
     queue = project.state()["queue"]
@@ -68,6 +73,7 @@ def test_a_picture_that_came_later_or_has_gone_does_no_harm(project: Project) ->
 
 
 def test_a_worker_that_fails_is_told(project: Project) -> None:
+    project.state()
     silent(project).asked[0][1].set_exception(UserError("no luck."))
     assert project.state()["note"] == "no luck."
 
@@ -85,6 +91,23 @@ def test_guesses_follow_renamed_classes(project: Project) -> None:
     found = review.by_class(project, "heaven", 0)
     assert [picture["guess"] for picture in found["pictures"]] == ["heaven", "heaven"]
     assert [picture["name"] for picture in found["pictures"]] == ["tile001.png", "tile000.png"]  # doubtful first
+
+
+def test_a_training_on_other_pictures_is_not_taken_for_ours(project: Project, tmp_path: Path) -> None:
+    for name, data in (("studio-photos-2", project.folder), ("studio-photos2", tmp_path / "photos2")):
+        (project.runs / name).mkdir(parents=True)
+        facts = {"recipe": {"data": str(data)}, "data": "", "steps": 10}
+        (project.runs / name / "recipe.json").write_text(json.dumps(facts))
+    with RunDirectory(project.runs / "studio-photos2") as other:
+        other.lock()
+        assert Project(project.folder, None, None, Silent()).training.run is None
+    with RunDirectory(project.runs / "studio-photos-2") as ours:
+        ours.lock()
+        training = Project(project.folder, None, None, Silent()).training
+        assert training.run == ours.path and training.going_on
+        with pytest.raises(UserError, match="earlier studio"):
+            training.cancel()
+    assert training.state()["status"] == "failed"
 
 
 def test_training_needs_two_classes(project: Project) -> None:
@@ -111,7 +134,7 @@ def test_only_numbers_of_labels(project: Project, count: Any) -> None:
 
 
 def test_names_with_any_bytes_are_json() -> None:
-    content = json.loads(bytes(Answer({"name": "\udce4.png"}).body))
+    content = json.loads(bytes(AsciiJSON({"name": "\udce4.png"}).body))
     assert content == {"name": "\udce4.png"}
 
 
@@ -138,6 +161,20 @@ def test_audited_pictures_are_no_labels(tmp_path: Path, monkeypatch: pytest.Monk
     for picture in state["pictures"]:
         state = audits.answer(picture["number"], truth[picture["name"]])
     assert state["status"] == "done" and 0 <= state["accuracy"]["low"] <= state["accuracy"]["high"] <= 1
+    (tmp_path / "mine.csv").write_text("file,label\n")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ("--run", "runs/studio-photos", "--labels", "mine.csv", "--port", str(port))
+    with studio(tmp_path / "photos", *options, cwd=tmp_path) as server:
+        server.enter()
+        told = server.ask("state")
+        assert server.port == port and told["run"]["name"] == "studio-photos" and told["labels_file"] == "mine.csv"
+        exported = tmp_path / server.ask("export", {"what": "predictions.csv"})["file"]
+        server.ask("export", {"what": "predictions.csv"})  # as long as nobody has worked on it
+        exported.write_text(exported.read_text().replace("sky,sky", "petals,sky", 1))
+        status, content, _ = server.request("/api/export", {"what": "predictions.csv"})
+        assert status == 400 and b"corrected by hand" in content
     shutil.rmtree(project.run)  # somebody tidies up
     assert project.state()["problem"] == ""
 

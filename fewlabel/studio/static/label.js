@@ -1,7 +1,7 @@
 // One large picture; a key labels it and shows the next, which is loaded already.
 
 import { change, current, listen, lookingAt, quietly } from "./api.js";
-import { $, button, element, key, percent, tell } from "./dom.js";
+import { button, element, key, percent, tell } from "./dom.js";
 import { NONE, classOf } from "./keys.js";
 
 const PRELOADED = 5;

@@ -4,13 +4,14 @@ import { ask, change, current, quietly } from "./api.js";
 import { button, element, percent, tell } from "./dom.js";
 import { classOf } from "./keys.js";
 
-let view, grid, title, heading;
+let view, grid, heading;
 let list = { what: "review", parameters: {} };
 let pictures = [];
 let selected = new Set();
 let focused = 0;
 let page = 0;
 let count = 0;
+let more = false; // are there further pages?
 let dragging = null;
 
 const SOURCES = { labelled: "labelled", suspicious: "suspicious labels", duplicates: "near-duplicates", search: "found", similar: "like this" };
@@ -26,7 +27,7 @@ async function load(what, parameters = {}, at = 0) {
     tell(error.message);
   }
   if (list !== wanted) return; // something else was asked for in the meantime
-  ({ pictures, count } = answer);
+  ({ pictures, count, more = false } = answer);
   if (page && !pictures.length) return load(what, parameters, page - 1);
   selected = new Set();
   const inside = grid?.contains(document.activeElement);
@@ -37,11 +38,11 @@ async function load(what, parameters = {}, at = 0) {
 
 function draw() {
   if (!view?.contains(grid)) return; // another view is shown by now
-  title = list.what === "review" ? `Guessed ${list.parameters.class}` : `${SOURCES[list.what]} ${list.parameters.class ?? ""}`;
+  const title = list.what === "review" ? `Guessed ${list.parameters.class}` : `${SOURCES[list.what]} ${list.parameters.class ?? ""}`;
   heading.textContent = `${title}: ${count}`;
   grid.replaceChildren(...pictures.map(cell));
   if (!pictures.length) grid.append(element("p", {}, "Nothing to show."));
-  view.querySelector("#more").hidden = (page + 1) * 60 >= count;
+  view.querySelector("#more").hidden = !more;
   view.querySelector("#less").hidden = page === 0;
   view.querySelector("#confirm").hidden = list.what !== "review";
 }
