@@ -34,7 +34,7 @@ from fewlabel.methods.ict import ICT
 from fewlabel.methods.memory import Recent
 from fewlabel.methods.pi_model import PiModel
 from fewlabel.training import Trainer, check_recipe, fit, make_plan
-from fewlabel.training.length import for_images
+from fewlabel.training.length import Part, for_images
 
 RESULTS = FOLDER / "choices.jsonl"
 IMAGES = {"digits": 100_000, "mnist": 80_000}
@@ -220,7 +220,7 @@ def run_recipe(data: str, root: str | None, method: str, seed: int, way: Way) ->
         seed=seed,
         device="cpu",
     )
-    plan = for_images(IMAGES[data], make_plan(check_recipe(recipe), dataset), dataset)
+    plan = for_images(IMAGES[data], Part(make_plan(check_recipe(recipe), dataset), dataset))
     trainer = Trainer(replace(plan, evaluations=1), dataset)
     fit(trainer)
     return {"steps": plan.steps, "hidden": hidden_accuracy(trainer, dataset), **trainer.evaluate()}

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from .encoders import ENCODERS
     from .errors import UserError
     from .estimator import FewLabelClassifier
-    from .methods import METHODS, make_method
+    from .methods import METHODS, SELF_SUPERVISED, make_method
     from .model import Model, load_model
-    from .runs import Run, train
+    from .runs import Run, pretrain, train
     from .settings import Setting
     from .suggesting import suggest
     from .training import Recipe
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ENCODERS",
     "METHODS",
+    "SELF_SUPERVISED",
     "Dataset",
     "Examples",
     "FewLabelClassifier",
@@ -37,15 +38,16 @@ __all__ = [
     "load_model",
     "losses",
     "make_method",
+    "pretrain",
     "suggest",
     "train",
 ]
 
 _HOME = {
     **dict.fromkeys(("Dataset", "Examples", "Images", "Vectors", "few_label_split", "load"), "data"),
-    **dict.fromkeys(("METHODS", "make_method"), "methods"),
+    **dict.fromkeys(("METHODS", "SELF_SUPERVISED", "make_method"), "methods"),
     **dict.fromkeys(("Model", "load_model"), "model"),
-    **dict.fromkeys(("Run", "train"), "runs"),
+    **dict.fromkeys(("Run", "pretrain", "train"), "runs"),
     "ENCODERS": "encoders",
     "FewLabelClassifier": "estimator",
     "Recipe": "training",

@@ -24,7 +24,7 @@ from .pages import Shown, write_page
 from .runs import RunDirectory
 from .runs.directory import AUDIT, FLOOR, PREDICTIONS
 from .runs.finish import predict_unlabelled
-from .runs.resume import saved_run
+from .runs.first_stage import data_of_run
 
 STRATA = 5
 LEAST = 10  # answers for the statement about one class
@@ -128,7 +128,7 @@ def start_audit(
         raise UserError(f"{run.path} has an audit without answers: give them with --answers, or remove {run / AUDIT}.")
     if before is not None:
         raise UserError(f"{run.path} was audited already: a second look at the same model needs a new run.")
-    plan, dataset = saved_run(run, root)
+    plan, dataset = data_of_run(run, root)
     predictions, positions = predict_unlabelled(plan, dataset, load_model(run.path))
     if excluded:
         kept = torch.tensor([i for i, name in enumerate(predictions.names) if name not in excluded], dtype=torch.int64)

@@ -1,6 +1,7 @@
 """How good a classifier is, and how well its confidence is calibrated."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -32,11 +33,23 @@ def predict_probabilities(
     Of all inputs, or of those at `positions`; some at a time, so that a memory-mapped set is never loaded as a whole.
     With a `title` a bar shows the progress.
     """
+    return by_chunks(network.probabilities, network, inputs, positions, title)
+
+
+@torch.inference_mode()
+def features_by(network: Classifier, inputs: Tensor, positions: Tensor | None = None, title: str = "") -> Tensor:
+    """The features f(x) of inputs (N, d) on the CPU; otherwise as `predict_probabilities`."""
+    return by_chunks(lambda rows: network.encoder(network.normalise(rows)).float(), network, inputs, positions, title)
+
+
+def by_chunks(
+    compute: Callable[[Tensor], Tensor], network: Classifier, inputs: Tensor, positions: Tensor | None, title: str
+) -> Tensor:
     training, device = network.training, network.mean.device
     network.eval()
     parts = (torch.arange(len(inputs)) if positions is None else positions).split(chunk_for(inputs, device))
     shown = with_progress(parts, len(parts), title) if title else parts
-    rows = [network.probabilities(inputs[part].to(device)).cpu() for part in shown]
+    rows = [compute(inputs[part].to(device)).cpu() for part in shown]
     network.train(training)
     return torch.cat(rows)
 
@@ -91,6 +104,14 @@ def accuracy(predicted: Tensor, labels: Tensor) -> float:
     """Share of right classes among the images whose label is known."""
     known = labels >= 0
     return (predicted[known] == labels[known]).double().mean().item()
+
+
+def neighbour_accuracy(features: Tensor, labels: Tensor) -> float:
+    """Share of examples whose most similar other one, by the angle between features, is of the same class."""
+    rows = torch.nn.functional.normalize(features.float(), dim=1)
+    similarity = rows @ rows.T
+    similarity.fill_diagonal_(-torch.inf)
+    return (labels[similarity.argmax(1)] == labels).double().mean().item()
 
 
 def confusion(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:

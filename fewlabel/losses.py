@@ -65,6 +65,42 @@ def interpolation_contrast(
     return (push - positive).mean()
 
 
+def pair_contrast(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """The loss of SimCLR (NT-Xent) of unit embeddings (N, D) of two views.
+
+    Of all 2 N - 1 other embeddings each must find that of the other view of its image: the cross-entropy of its
+    similarities, divided by the temperature, averaged over the 2 N rows.
+    """
+    rows = torch.cat([first, second])
+    similarity = rows @ rows.T / temperature
+    similarity.fill_diagonal_(-torch.inf)
+    partner = torch.arange(len(rows), device=rows.device).roll(len(first))
+    return F.cross_entropy(similarity, partner)
+
+
+def queue_contrast(queries: Tensor, keys: Tensor, queue: Tensor, temperature: float) -> Tensor:
+    """The loss of MoCo: of its own key and all keys of the queue (M, D) each query must find its own."""
+    own = (queries * keys).sum(1, keepdim=True)
+    similarity = torch.cat([own, queries @ queue.T], 1) / temperature
+    return F.cross_entropy(similarity, torch.zeros(len(queries), dtype=torch.long, device=queries.device))
+
+
+def redundancy(first: Tensor, second: Tensor, weight: float) -> Tensor:
+    """The loss of Barlow Twins of embeddings (N, D) of two views: their cross-correlation must be the identity.
+
+    Divided by D, so that the learning rate need not follow the width.
+    """
+    first, second = (F.batch_norm(rows, None, None, training=True) for rows in (first, second))
+    squares = (first.T @ second / len(first) - torch.eye(first.shape[1]).to(first)).square()
+    diagonal = squares.diagonal().sum()
+    return (diagonal + weight * (squares.sum() - diagonal)) / first.shape[1]
+
+
+def unlikeness(rows: Tensor, targets: Tensor) -> Tensor:
+    """The negative cosine of the angle between rows and targets, averaged."""
+    return -F.cosine_similarity(rows, targets).mean()
+
+
 def align(probabilities: Tensor, mean_prediction: Tensor, target: Tensor | None = None) -> Tensor:
     """Distribution alignment: divide by the mean of the predictions, multiply by `target`, re-normalise.
 

@@ -16,11 +16,12 @@ from . import __version__
 from .data import UNLABELLED, Examples, Kind, kind_from, load_test
 from .encoders import MODULE, NONE, PixelEncoder, find_encoder
 from .errors import UserError
-from .evaluate import CHUNK, Evaluation, chunk_for, cross_fitted_error, fit_temperature, predict_probabilities
+from .evaluate import CHUNK, Evaluation, cross_fitted_error, features_by, fit_temperature, predict_probabilities
 from .export import export_onnx
 from .files import write_atomically, write_json
+from .methods import SELF_SUPERVISED
 from .networks import TUNED, Classifier
-from .networks.saved import DAMAGE, DESCRIPTION, FORMAT, WEIGHTS, damaged, load_network, read_description
+from .networks.saved import DAMAGE, DESCRIPTION, FORMAT, WEIGHTS, damaged, load_network, portable, read_description
 from .predictions import Predictions
 from .training import choose_device
 
@@ -66,15 +67,7 @@ class Model:
 
     def features(self, inputs: Any) -> NDArray[np.float32]:
         """The features f(x) of each input."""
-        device = self.network.mean.device
-        self.network.eval()
-        with torch.inference_mode():
-            parts = [
-                self.network.encoder(self.network.normalise(rows.to(device))).float().cpu()
-                for part in self._batches(inputs)
-                for rows in part.split(chunk_for(part, device))
-            ]
-        return torch.cat(parts).numpy()
+        return torch.cat([features_by(self.network, part) for part in self._batches(inputs)]).numpy()
 
     def label(self, path: str | Path) -> Predictions:
         """Predictions for a folder of pictures (or one picture) by file name; unreadable files are listed, not raised.
@@ -158,8 +151,8 @@ class Model:
         description = {
             "format": FORMAT,
             "network": self.architecture,
-            "encoder": self.encoder,
             **self.kind.to_dict(),
+            "encoder": portable(self.encoder, Path(directory)),
             "shape": list(self.kind.shape),
             "classes": list(self.classes),
             "projector": self.network.projector is not None,
@@ -186,6 +179,11 @@ def load_model(run: str | Path, device: str | None = None) -> Model:
     """The model of a finished run, also of one that version 0.1 wrote."""
     run = Path(run)
     facts = read_description(run)
+    if facts.get("method") in SELF_SUPERVISED:
+        raise UserError(
+            f"{run} was trained without labels, so it has no classes to predict: train a classifier on top with "
+            f"`fewlabel train DATA --encoder {run}`."
+        )
     tuned = facts.get("network") == TUNED
     body = PixelEncoder(find_encoder(facts["encoder"])) if tuned else None
     facts, network = load_network(run, body)

@@ -10,7 +10,7 @@ from .data import Dataset
 from .guessing import PENALTY, SCALE, Prepared
 from .model import load_model
 from .runs import RunDirectory
-from .runs.resume import saved_run
+from .runs.first_stage import data_of_run
 
 MOST = 200  # times that a model is fitted: with more labels several are left out together
 
@@ -24,7 +24,7 @@ class Suspicious(NamedTuple):
 
 def suspicious_labels(run: RunDirectory, root: str | None = None) -> list[Suspicious]:
     """Training labels with which the others disagree, the least likely first: each is left out in turn."""
-    plan, dataset = saved_run(run, root)
+    plan, dataset = data_of_run(run, root)
     train = dataset.train
     rows = rows_to_compare(run, dataset, plan.labelled.numpy())
     labels = train.labels[plan.labelled].numpy()

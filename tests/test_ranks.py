@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fewlabel import METHODS, UserError
+from fewlabel import METHODS, SELF_SUPERVISED, UserError
 from fewlabel.augment import VIEWS
 from fewlabel.methods import TERMS, parts_of
 from fewlabel.networks import share_norms
@@ -121,7 +121,7 @@ def assert_close(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
 
 def test_every_method_and_term_is_compared() -> None:
     methods = [case["method"] for case in together.CASES.values()]
-    assert {part for method in methods for part in parts_of(method)} == {*METHODS, *TERMS}
+    assert {part for method in methods for part in parts_of(method)} == {*METHODS, *TERMS, *SELF_SUPERVISED}
 
 
 # ---- the command

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fewlabel import METHODS, Recipe, load
+from fewlabel import METHODS, SELF_SUPERVISED, Recipe, load
 from fewlabel.data import Dataset, Vectors
 from fewlabel.methods import TERMS, parts_of, settings_of
 from fewlabel.networks import Classifier, Output
@@ -24,7 +24,9 @@ STEPS = 4
 AFTER_AN_EPOCH = 40  # 1,297 digits in batches of 39: before it SimMatch's similarity has no say
 EAGER = {"threshold": 0.11, "like": 0.05, "ramp": 4, "queue": 1}  # with which all terms count within a few steps
 CASES: dict[str, dict[str, Any]] = {name: {"method": name} for name in (*METHODS, "icl-ssl", "fixmatch+aug-contrast")}
+CASES |= {f"fixmatch+{name}": {"method": f"fixmatch+{name}"} for name in SELF_SUPERVISED if name not in TERMS}
 CASES |= {
+    **{f"first {name}": {"method": name, "labels_per_class": None} for name in SELF_SUPERVISED},
     "authors' reading": {"method": "icl-ssl", "settings": {"icl.reading": "authors"}},
     "vectors": {"method": "icl-ssl", "network": "mlp"},
 }
@@ -72,7 +74,7 @@ def main(out: str) -> None:
             recipe = Recipe(labels_per_class=2, network="wrn-10-1", batch=13, mu=3, steps=100)
             recipe = replace(recipe, **changes)
             recipe = replace(recipe, settings=eager(recipe.method) | recipe.settings)
-            training = Trainer(make_plan(check_recipe(recipe), dataset), dataset, ranks=ranks)
+            training = Trainer(make_plan(check_recipe(recipe, name.startswith("first")), dataset), dataset, ranks=ranks)
             for module in (training.model, training.ema.module):
                 module.double()
                 module["network"].__class__ = Double  # type: ignore[index]

@@ -18,6 +18,7 @@ COMMANDS = {  # name -> where it is, and its help
     "studio": ("studio:studio", "Label, train, review, audit and export on one page, in your browser."),
     "suggest": ("suggesting:suggest", "Suggest which pictures to label first."),
     "train": ("training:train_for", "Train a classifier; write model, predictions and report."),
+    "pretrain": ("training:pretrain_for", "Train a network without any label, to be used as --encoder."),
     "repeat": ("training:repeat", "Train again as a run was trained, from its recipe.json."),
     "predict": ("models:predict", "Label a folder of pictures (or one picture) with a trained model."),
     "evaluate": ("models:evaluate", "Measure the accuracy of a trained model on labelled pictures."),
@@ -29,6 +30,7 @@ COMMANDS = {  # name -> where it is, and its help
     "cache": ("encoders:cache", "Show what is kept on disk to save time: decoded pictures and features."),
     "drift": ("drift:drift", "Find augmentations that change the meaning of your pictures."),
 }
+WITH_METHOD = ("train", "pretrain")  # whose options depend on the method
 PAPER = "paper"
 PAPER_COMMANDS = {
     "list": ("paper:list_exhibits", "List the tables and figures."),
@@ -75,7 +77,7 @@ def shown_default(value: object) -> str | None:
 
 
 def make_app(words: Sequence[str]) -> App:
-    """All commands; `train` has options for the settings of the method that the words ask for."""
+    """All commands; `train` and `pretrain` have options for the settings of the method that the words ask for."""
     app = App(
         name="fewlabel",
         help="fewlabel trains a classifier from a handful of labels and everything you never labelled.\n\n"
@@ -91,13 +93,13 @@ def make_app(words: Sequence[str]) -> App:
     paper = App(name=PAPER, help=about_paper, sort_key=len(COMMANDS))
     for group, commands in ((app, COMMANDS), (paper, PAPER_COMMANDS)):
         for position, (name, (place, text)) in enumerate(commands.items()):
-            if name == "train" and next((word for word in words if not word.startswith("-")), "") == "train":
-                from .training import train_for
+            if name in WITH_METHOD and next((word for word in words if not word.startswith("-")), "") == name:
+                from .training import pretrain_for, train_for
 
                 text = f"{text}\n\nUse --method NAME --help for the settings of another method."
-                group.command(
-                    train_for([word for word in words if word != "train"]), name=name, help=text, sort_key=position
-                )
+                command_for = train_for if name == "train" else pretrain_for
+                own = command_for([word for word in words if word != name])
+                group.command(own, name=name, help=text, sort_key=position)
             else:
                 group.command(f"fewlabel.commands.{place}", name=name, help=text, sort_key=position)
     app.command(paper)

@@ -6,9 +6,11 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from ..methods import ALIASES, METHODS, TERMS, Method, parts_of, settings_of
+from ..methods import ALIASES, METHODS, SELF_SUPERVISED, TERMS, Method, parts_of, settings_of
 from ..training import Recipe
 from ..training.cost import try_step
+
+AFTER_PLUS = TERMS | SELF_SUPERVISED
 
 
 def methods(name: Annotated[str | None, Parameter(help="describe this one")] = None, /) -> None:
@@ -16,17 +18,20 @@ def methods(name: Annotated[str | None, Parameter(help="describe this one")] = N
     console = Console(highlight=False)
     if name:
         name = name.removeprefix("+")
-        for part, method in ({name: TERMS[name]} if name in TERMS else parts_of(name)).items():
+        for part, method in ({name: AFTER_PLUS[name]} if name in AFTER_PLUS else parts_of(name)).items():
             print_method(console, part, method)
             console.print(f"    The code: {method.__module__.replace('.', '/')}.py")
-        console.print(cost(f"fixmatch+{name}" if name in TERMS else name), soft_wrap=True)
+        console.print(cost(f"fixmatch+{name}" if name in AFTER_PLUS else name), soft_wrap=True)
+        if name in SELF_SUPERVISED:
+            console.print(f"As a first stage: fewlabel train digits --labels-per-class 2 --pretrain {name}")
         return
-    for part, method in {**METHODS, **TERMS}.items():
+    for part, method in {**METHODS, **AFTER_PLUS}.items():
         print_method(console, part, method)
     for alias, meaning in ALIASES.items():
         console.print(f"[bold]{alias}[/]  is another name of {meaning}")
     console.print(
-        f"\n{' and '.join(f'+{term}' for term in TERMS)} may follow every other name: mixmatch+icl. "
+        f"\n{', '.join(f'+{term}' for term in AFTER_PLUS)} may follow every other name: mixmatch+icl. "
+        f"{', '.join(SELF_SUPERVISED)} need no labels: --pretrain simclr makes one a first stage. "
         "`fewlabel methods NAME` describes one.",
         soft_wrap=True,
     )
@@ -35,11 +40,12 @@ def methods(name: Annotated[str | None, Parameter(help="describe this one")] = N
 def print_method(console: Console, part: str, method: type[Method]) -> None:
     first_line = (method.__doc__ or "").strip().splitlines()[0]
     console.print(
-        f"[bold]{'+' if part in TERMS else ''}{part}[/]  {first_line}  [dim]{method.paper}[/]", soft_wrap=True
+        f"[bold]{'+' if part in AFTER_PLUS else ''}{part}[/]  {first_line}  [dim]{method.paper}[/]", soft_wrap=True
     )
     table = Table(box=None, show_header=False, padding=(0, 2))
     for name, parameter in settings_of(method).items():
-        others = [f" ({kind}: {values[name]})" for kind, values in method.defaults_for.items() if name in values]
+        uses = {**method.defaults_for, "first stage": method.first_stage}
+        others = [f" ({use}: {values[name]})" for use, values in uses.items() if name in values]
         table.add_row(f"  --{part}.{name}", f"{parameter.default}{''.join(others)}", parameter.setting.help)
     if table.row_count:
         console.print(table)

@@ -1,4 +1,4 @@
-"""demo, train, repeat."""
+"""demo, train, pretrain, repeat."""
 
 import os
 import shlex
@@ -12,23 +12,34 @@ from rich.table import Table
 from ..demo import demo as run_demo
 from ..errors import Interrupted, UserError
 from ..runs import RunDirectory
+from ..runs import pretrain as run_pretrain
 from ..runs import train as run_train
 from ..runs.resume import repeated
 from ..training import Recipe
-from .options import train_command
+from .options import pretrain_command, train_command
 
 
 def train_for(words: Sequence[str]) -> Callable[..., None]:
     """The command `train` with the options that these words may use."""
+    return train_command(stoppable(run_train, "train", words), words)
+
+
+def pretrain_for(words: Sequence[str]) -> Callable[..., None]:
+    """The command `pretrain` with the options that these words may use."""
+    return pretrain_command(stoppable(run_pretrain, "pretrain", words), words)
+
+
+def stoppable(train: Callable[..., object], name: str, words: Sequence[str]) -> Callable[..., None]:
+    """Trains by a recipe; where Ctrl-C stops it, the command that continues is told."""
 
     def run_recipe(recipe: Recipe, resume: bool, overwrite: bool) -> None:
         try:
-            run_train(recipe, resume=resume, overwrite=overwrite)
+            train(recipe, resume=resume, overwrite=overwrite)
         except Interrupted as stop:
             again = [word for word in words if word not in ("--resume", "--overwrite")]
-            raise with_command(stop, ["train", *again]) from stop
+            raise with_command(stop, [name, *again]) from stop
 
-    return train_command(run_recipe, words)
+    return run_recipe
 
 
 def with_command(stop: Interrupted, words: Sequence[str]) -> Interrupted:

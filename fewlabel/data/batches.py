@@ -28,15 +28,17 @@ class Batches:
         if not labelled_among_unlabelled and len(labelled) < len(labels):
             self._pool = self._pool[torch.isin(self._pool, labelled, invert=True)]
         by_class = [labelled[labels[labelled] == c] for c in labels[labelled].unique().tolist()]
-        self._by_class = torch.cat(by_class)  # the labelled images, one class after the other
-        self._sizes = torch.tensor([len(c) for c in by_class])
+        self._by_class = torch.cat([labelled[:0], *by_class])  # the labelled images, one class after the other
+        self._sizes = torch.tensor([len(c) for c in by_class], dtype=torch.int64)
         self._starts = self._sizes.cumsum(0) - self._sizes
         self._order: dict[tuple[str, int], Tensor] = {}
 
     def labelled_index(self, step: int) -> Tensor:
         """Positions of the labelled batch: as many of each class as possible, the odd ones of random classes."""
-        draw = generator(self.seed, step, "labelled")
         classes = len(self._sizes)
+        if not classes:
+            return self._by_class  # in a first stage, which looks at no label
+        draw = generator(self.seed, step, "labelled")
         rounds = -(-self.batch // classes)
         turns = torch.cat([torch.randperm(classes, generator=draw) for _ in range(rounds)])[: self.batch]
         picks = torch.rand(self.batch, generator=draw, dtype=torch.float64)

@@ -1,11 +1,13 @@
 """Methods by name. A new one is a file of its own and its name in the list here."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import UserError, unknown
 from ..settings import Parameter, parameters_of
 from .adamatch import AdaMatch
 from .aug_contrast import AugContrast
+from .barlow_twins import BarlowTwins
 from .comatch import CoMatch
 from .combine import Combine
 from .fixmatch import FixMatch
@@ -17,10 +19,13 @@ from .mean_teacher import MeanTeacher
 from .method import Method, Outputs, Problem, Term
 from .mixmatch import MixMatch
 from .mixup import Mixup
+from .moco import MoCo
 from .pi_model import PiModel
 from .pseudo_label import PseudoLabel
 from .remixmatch import ReMixMatch
+from .simclr import SimCLR
 from .simmatch import SimMatch
+from .simsiam import SimSiam
 from .softmatch import SoftMatch
 from .step import Step
 from .supervised import Supervised
@@ -30,6 +35,7 @@ from .vat import VAT
 __all__ = [
     "ALIASES",
     "METHODS",
+    "SELF_SUPERVISED",
     "TERMS",
     "Combine",
     "Method",
@@ -37,7 +43,9 @@ __all__ = [
     "Problem",
     "Step",
     "Term",
+    "check_first_stage",
     "check_kind",
+    "check_method",
     "chosen_settings",
     "full_settings",
     "in_words",
@@ -69,29 +77,57 @@ TERMS: dict[str, type[Term]] = {
     "icl": ICL,
     "aug-contrast": AugContrast,
 }
+SELF_SUPERVISED: dict[str, type[Term]] = {  # which need no labels: for a first stage, and as terms
+    "simclr": SimCLR,
+    "moco": MoCo,
+    "barlow-twins": BarlowTwins,
+    "simsiam": SimSiam,
+    "icl": ICL,
+}
 ALIASES = {"icl-ssl": "fixmatch+icl"}
 
 
 def parts_of(name: str) -> dict[str, type[Method]]:
-    """The classes that a name such as `fixmatch+icl` stands for."""
+    """The classes that a name such as `fixmatch+icl`, or that of a first stage such as `simclr`, stands for."""
     base, *terms = ALIASES.get(name, name).split("+")
     if base in ALIASES:
         base, *more = ALIASES[base].split("+")
         terms = more + terms
+    if name in SELF_SUPERVISED:
+        return {name: SELF_SUPERVISED[name]}
     if base not in METHODS:
-        if base in TERMS:
-            raise UserError(f"'{base}' only adds to a method: write, for example, fixmatch+{base}.")
-        raise unknown("method", base, [*METHODS, *ALIASES])
+        check_method(base)
     parts: dict[str, type[Method]] = {base: METHODS[base]}
+    after_plus = TERMS | SELF_SUPERVISED
     for term in terms:
         if term in METHODS:
-            raise UserError(f"'{term}' cannot follow a '+': only {', '.join(TERMS)} can.")
-        if term not in TERMS:
-            raise unknown("term", term, TERMS)
+            raise UserError(f"'{term}' cannot follow a '+': only {', '.join(after_plus)} can.")
+        if term not in after_plus:
+            raise unknown("term", term, after_plus)
         if term in parts:
             raise UserError(f"method '{name}' names the term '{term}' twice.")
-        parts[term] = TERMS[term]
+        parts[term] = after_plus[term]
     return parts
+
+
+def check_method(name: str) -> None:
+    """Refuse what is no method by itself: a term, or a first stage."""
+    base = name.partition("+")[0]
+    if base in SELF_SUPERVISED:
+        raise UserError(
+            f"'{base}' uses no labels: write --pretrain {base} for a first stage, or add it to a method: "
+            f"fixmatch+{base}."
+        )
+    if base in TERMS:
+        raise UserError(f"'{base}' only adds to a method: write, for example, fixmatch+{base}.")
+    if base not in METHODS and base not in ALIASES:
+        raise unknown("method", base, [*METHODS, *ALIASES])
+
+
+def check_first_stage(name: str) -> None:
+    """Refuse what cannot be a first stage."""
+    if name not in SELF_SUPERVISED:
+        raise unknown("method of a first stage", name, SELF_SUPERVISED)
 
 
 def settings_of(method: type[Method]) -> dict[str, Parameter]:
@@ -100,12 +136,13 @@ def settings_of(method: type[Method]) -> dict[str, Parameter]:
 
 
 def full_settings(name: str, settings: dict[str, Any], kind: str = "images") -> dict[str, Any]:
-    """Every setting of a method under its full name: the given ones, and for others what suits that kind of data."""
+    """Every setting of a method under its full name: the given ones, and for others what suits its use."""
     chosen = chosen_settings(name, settings)
     full: dict[str, Any] = {}
     for part, method in parts_of(name).items():
         usual = {setting: parameter.default for setting, parameter in settings_of(method).items()}
-        values = usual | dict(method.defaults_for.get(kind, {})) | chosen[part]
+        suiting = method.first_stage if name in SELF_SUPERVISED else method.defaults_for.get(kind, {})
+        values = usual | dict(suiting) | chosen[part]
         full |= {f"{part}.{setting}": value for setting, value in values.items()}
     return full
 
@@ -118,9 +155,11 @@ def in_words(name: str, settings: dict[str, Any], kind: str = "images") -> str:
     return f"{name} with {', '.join(changed)}" if changed else name
 
 
-def chosen_settings(name: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The given settings, checked and sorted by the part they belong to."""
-    parts = parts_of(name)
+def chosen_settings(names: str | Sequence[str | None], settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The given settings of a method, or of the methods of several stages, checked and sorted by their part."""
+    given = [names] if isinstance(names, str) else [name for name in names if name]
+    name = " and ".join(given)
+    parts = {part: method for name in given for part, method in parts_of(name).items()}
     valid = {f"{part}.{setting}": (part, setting) for part, kind in parts.items() for setting in settings_of(kind)}
     chosen: dict[str, dict[str, Any]] = {part: {} for part in parts}
     for key, value in settings.items():

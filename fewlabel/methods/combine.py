@@ -22,6 +22,7 @@ class Combine(Method):
         self.apart = {  # type: ignore[misc]
             f"{name}.{key}": f"{name}.{group}" for name, part in named.items() for key, group in part.apart.items()
         }
+        self.steady = [f"parts.{name}.{key}" for name, part in named.items() for key in part.steady]  # type: ignore[misc]
 
     def build(self, problem: Problem) -> None:
         for part in self._parts().values():

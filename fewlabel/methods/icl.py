@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..losses import interpolate, interpolation_contrast
 from ..settings import Setting
-from .method import Outputs, Term
+from .method import Outputs, Term, ViewName
 from .step import Step
 
 
@@ -29,6 +29,7 @@ class ICL(Term):
         "mixed weak": "mixed",
         "mixed strong": "mixed",
     }
+    first_stage = {"views": "simclr", "share": 1.0}  # noqa: RUF012
     defaults_for = {  # noqa: RUF012
         "vectors": {"weight": 0.1, "share": 1.0},
         "features": {"weight": 0.1, "share": 1.0},
@@ -55,14 +56,16 @@ class ICL(Term):
             Literal["all", "other-class"],
             Setting("all: all other images of the batch; other-class: those with another pseudo-label"),
         ] = "all",
+        views: ViewName = "weak",
     ) -> None:
         super().__init__()
         self.weight, self.temperature, self.beta, self.share = weight, temperature, beta, share
-        self.reading, self.negatives = reading, negatives
+        self.reading, self.negatives, self.views = reading, negatives, views
 
     def inputs(self, step: Step) -> dict[str, Tensor]:
         if self.reading == "paper":
-            return {"weak": step.weak, "mixed": self.mix(step, step.weak, step.weak)}
+            plain = step.view(self.views)
+            return {"weak": plain, "mixed": self.mix(step, plain, plain)}
         second_weak, second_strong = step.view("weak", of="second"), step.view("strong", of="second")
         return {
             "weak": step.weak,
@@ -105,10 +108,11 @@ class ICL(Term):
         if self.negatives == "other-class":
             guess = torch.cat([out[name].logits for name in batches]).argmax(1)
             allowed = guess[:, None] != guess
-        rows = len(step.weak)
+        rows = len(z["weak"])
         mixed = torch.arange(rows, device=step.labels.device) < self.count(rows)
         anchors = mixed.repeat(len(batches)).nonzero().flatten() if self.share < 1 else None
         embeddings = torch.cat([z[name] for name in batches])
+        step.record_embedding(embeddings)
         contrast = interpolation_contrast(
             mixed_embeddings, embeddings_of_mixed, embeddings, self.temperature, allowed, anchors
         )

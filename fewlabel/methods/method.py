@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from torch import Tensor, nn
 
 from ..networks import Output
+from ..settings import Setting
 from .step import Step
 
 Outputs = Mapping[str, Output]  # of the network, under the names that `inputs` gave
@@ -40,6 +41,8 @@ class Method(nn.Module):
     labelled_among_unlabelled: ClassVar[bool] = True  # do unlabelled batches hold the labelled examples too?
     kinds: ClassVar[Collection[str]] = ("images", "vectors", "features")  # of data that it works on
     defaults_for: ClassVar[Mapping[str, Mapping[str, object]]] = {}  # kind of data -> settings that suit it better
+    first_stage: ClassVar[Mapping[str, object]] = {}  # settings that suit it better as a first stage
+    steady: ClassVar[Collection[str]] = ()  # parts of it whose learning rate does not decay
 
     def build(self, problem: Problem) -> None:
         """Once, before any state is loaded: make heads and buffers whose sizes the data decides."""
@@ -55,3 +58,15 @@ class Method(nn.Module):
 
 class Term(Method):
     """A method that only adds to others: it may follow a `+`. All of its inputs are in `apart`."""
+
+
+ViewName = Annotated[Literal["weak", "strong", "simclr"], Setting("which views of the unlabelled images")]
+
+
+class TwoViews(Term):
+    """A term that compares two views of each unlabelled image and needs no labels, so it can be a first stage too."""
+
+    views: str
+
+    def inputs(self, step: Step) -> dict[str, Tensor]:
+        return {"first": step.view(self.views), "second": step.view(self.views, 1)}

@@ -1,5 +1,6 @@
 """Step: one training step as a method sees it. It offers batches, views, random numbers and further forward passes."""
 
+import math
 from typing import Protocol
 
 import torch
@@ -130,4 +131,8 @@ class Step:
         kept = torch.ones_like(pseudo_labels, dtype=torch.bool) if kept is None else kept
         predictions = pseudo_labels if predictions is None else predictions
         records = {"pseudo_labels": pseudo_labels, "kept": kept, "predictions": predictions}
-        self.records = {name: rows.detach() for name, rows in records.items()}
+        self.records |= {name: rows.detach() for name, rows in records.items()}
+
+    def record_embedding(self, rows: Tensor) -> None:
+        """Report how far unit embeddings (N, D) spread: 1 in all directions alike, 0 where they collapse to a point."""
+        self.records["spread"] = rows.detach().std(0).mean() * math.sqrt(rows.shape[1])

@@ -24,6 +24,8 @@ def read_description(run: Path) -> dict[str, Any]:
         if facts.get("format", 1) > FORMAT:
             raise UserError(f"the model in {run} was written by a newer version of fewlabel: upgrade fewlabel.")
         facts.setdefault("kind", "images")  # format 1 had images only
+        if (run / str(facts.get("encoder")) / DESCRIPTION).exists():  # that of a first stage, within the run
+            facts["encoder"] = str((run / facts["encoder"]).resolve())
         if "shape" not in facts:
             image = facts["kind"] == "images"
             facts["shape"] = [facts["channels"], facts["size"], facts["size"]] if image else [facts["columns"]]
@@ -36,6 +38,12 @@ def read_description(run: Path) -> dict[str, Any]:
     return facts
 
 
+def portable(encoder: str, run: Path) -> str:
+    """The name of an encoder that lies within a run, by the place within: the run may be moved."""
+    path, run = Path(encoder), run.resolve()
+    return str(path.relative_to(run)) if path.is_absolute() and path.is_relative_to(run) else encoder
+
+
 def load_network(run: Path, encoder: nn.Module | None = None) -> tuple[dict[str, Any], Classifier]:
     """What model.json says, and the network on the CPU in evaluation mode; its body may be a tuned `encoder`."""
     facts = read_description(run)
@@ -44,7 +52,7 @@ def load_network(run: Path, encoder: nn.Module | None = None) -> tuple[dict[str,
         network = make_classifier(
             facts["network"],
             tuple(facts["shape"]),
-            len(facts["classes"]),
+            len(facts["classes"]) or 1,  # a first stage knows none
             projector=facts["projector"],
             seed=0,
             encoder=encoder,

@@ -19,7 +19,7 @@ from ..files import make_folder, write_json
 from ..grid import Result, finished, run_grid, threads_for
 from ..terminal import with_progress
 from ..training import Recipe, Trainer, check_recipe, choose_device, make_plan
-from ..training.length import for_images
+from ..training.length import Part, for_images
 from .exhibits import EXHIBITS, SCALES, Augmentations, Exhibit, Timing, Work, recipe
 
 EPOCH = 1024  # steps, as the paper counts
@@ -120,7 +120,7 @@ def seconds_of(recipe: Recipe, dataset: Dataset) -> float:
     try:
         plan = make_plan(recipe, dataset)
         if recipe.images is not None:
-            plan = for_images(recipe.images, plan, dataset)
+            plan = for_images(recipe.images, Part(plan, dataset))
         trainer = Trainer(plan, dataset)
         times = [seconds(trainer.step, index) for index in range(min(TIMED_STEPS, plan.steps))]
         return plan.steps * statistics.median(times[1:] or times) + plan.evaluations * seconds(trainer.evaluate)

@@ -22,6 +22,13 @@ def learning_curves(history: History, floor: History) -> list[Chart]:
         axes.set(xlabel="step", ylabel="test accuracy (%)")
         axes.legend(frameon=False)
 
+    charts = [loss_curves(history)]
+    if any("accuracy" in line for line in history):
+        charts.insert(0, draw_chart(accuracy, "Test accuracy over the steps"))
+    return charts
+
+
+def loss_curves(history: History) -> Chart:
     def losses(axes: Axes) -> None:
         styles = itertools.cycle(itertools.product(("-", "--"), COLOURS))
         for name, (style, colour) in zip([k for k in history[-1]["loss"] if k != "total"], styles, strict=False):
@@ -30,10 +37,25 @@ def learning_curves(history: History, floor: History) -> list[Chart]:
         axes.set(xlabel="step", ylabel="loss, weighted")
         axes.legend(frameon=False)
 
-    charts = [draw_chart(losses, "The terms of the loss over the steps")]
-    if any("accuracy" in line for line in history):
-        charts.insert(0, draw_chart(accuracy, "Test accuracy over the steps"))
-    return charts
+    return draw_chart(losses, "The terms of the loss over the steps")
+
+
+def first_stage_curves(history: History) -> list[Chart]:
+    """The loss, how far embeddings spread and, where classes are known, how often neighbours are of the same class."""
+
+    def over_time(axes: Axes) -> None:
+        shown = (("neighbour_accuracy", BLUE, "neighbours of the same class"), ("spread", ORANGE, "spread"))
+        for field, colour, name in shown:
+            points = [(line["step"], 100 * line[field]) for line in history if field in line]
+            if points:
+                axes.plot(*zip(*points, strict=True), color=colour, label=name)
+        axes.set(xlabel="step", ylabel="%", ylim=(0, 103))
+        axes.legend(frameon=False)
+
+    return [
+        draw_chart(over_time, "Spread of the embeddings, and share of nearest neighbours of the same class"),
+        loss_curves(history),
+    ]
 
 
 def pseudo_labels(history: History, classes: Sequence[str]) -> list[Chart]:

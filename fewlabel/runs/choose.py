@@ -4,9 +4,11 @@ from pathlib import Path
 
 from ..data import Dataset, is_folder
 from ..encoders import ENCODERS, NONE, PHOTOS
+from ..methods import SELF_SUPERVISED
 from ..networks.saved import read_description
 from ..terminal import Terminal
 from ..training import Recipe
+from ..training.recipe import FIRST_STAGE
 from .directory import RunDirectory
 
 DEFAULT = "lite0"
@@ -17,9 +19,11 @@ def choose_encoder(recipe: Recipe, dataset: Dataset | None, before: RunDirectory
     """The name of an encoder, or none; says what was decided by default."""
     saved = before.facts() if before else None
     if saved is not None and "encoder" in saved:
-        return saved["encoder"]
+        return NONE if saved["encoder"] == FIRST_STAGE else saved["encoder"]
     if recipe.encoder is not None:
         return recipe.encoder
+    if recipe.pretrain is not None or recipe.method in SELF_SUPERVISED:
+        return NONE
     if recipe.start_from is not None:
         return read_description(Path(recipe.start_from)).get("encoder", NONE)
     if dataset is not None:

@@ -16,15 +16,16 @@ from ..errors import UserError
 from ..files import as_written, cannot_write, make_folder, write_csv, write_json
 from ..networks.saved import DESCRIPTION, WEIGHTS
 from ..training import Plan, Recipe
+from ..training.recipe import FIRST_STAGE
 from .checkpoint import LAST, NEW, PREVIOUS
 
 FORMAT = 2  # of recipe.json; 1 is that of version 0.1
 LOCK = ".lock"  # it stays when a run has ended: whether it is held is what counts
-FLOOR = "floor"  # folder of the stage that trains on the labels alone
+FLOOR = "floor"  # folder of the stage that trains on the labels alone; that of the first stage is FIRST_STAGE
 RECIPE, LABELS, METRICS = "recipe.json", "labels.csv", "metrics.jsonl"
 PREDICTIONS, REPORT, VERDICT, AUDIT = "predictions.csv", "report.html", "verdict.json", "audit.json"
 FILES = {RECIPE, LABELS, METRICS, LAST, PREVIOUS, NEW, WEIGHTS, DESCRIPTION, PREDICTIONS, REPORT, FLOOR, LOCK}
-FILES |= {VERDICT, AUDIT}
+FILES |= {VERDICT, AUDIT, FIRST_STAGE}
 
 
 class RunDirectory:
@@ -212,4 +213,8 @@ def is_of(recipe: Recipe, run: RunDirectory) -> bool:
         return False
     saved = facts["recipe"]
     changed = set(recipe.differences(saved)) - {"settings"}
-    return not changed and recipe.settings.items() <= saved["settings"].items()
+    known = saved["settings"]
+    if first := facts.get("first"):
+        known = {f"{FIRST_STAGE}.{name}": value for name, value in first["recipe"]["settings"].items()} | known
+        known = first["recipe"]["settings"] | known
+    return not changed and recipe.settings.items() <= known.items()

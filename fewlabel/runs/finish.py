@@ -1,6 +1,8 @@
 """The end of a run: model, predictions and report; and how a report is made again from what is on disk."""
 
 import json
+import os
+from pathlib import Path
 
 import torch
 
@@ -12,9 +14,10 @@ from ..model import Model, load_model
 from ..predictions import Predictions
 from ..terminal import Terminal
 from ..training import Plan
+from ..training.recipe import FIRST_STAGE
 from ..verdict import Verdict, make_verdict, verdict_in_words
 from .directory import FLOOR, PREDICTIONS, REPORT, VERDICT, RunDirectory
-from .resume import saved_run
+from .first_stage import as_encoder, as_trained_on, data_of_run
 from .stages import StageResult
 
 SHOWN = 2000  # predictions that the report chooses from, where not all are wanted
@@ -23,26 +26,28 @@ SHOWN = 2000  # predictions that the report chooses from, where not all are want
 def finish(
     directory: RunDirectory,
     plan: Plan,
-    dataset: Dataset,
     model: Model,
     main: StageResult,
     floor: StageResult | None,
+    first: StageResult | None,
     terminal: Terminal,
 ) -> None:
     """Write the model, the predictions and the report."""
     from .report import Findings, write_report  # matplotlib is slow to import: not before the first step
 
+    dataset = main.dataset
     expected = fit_confidence(model, dataset.train, plan.labelled)
     model.save(directory.path)
     predictions, positions = predict_unlabelled(plan, dataset, model)
     if plan.recipe.predictions:
         predictions.write(directory / PREDICTIONS)
-    verdict = judge(directory, plan, dataset, main, floor, predictions, positions)
+    verdict = judge(directory, plan, main, floor, predictions, positions)
     findings = Findings(
         plan,
         dataset,
         main.history,
         floor.history if floor else [],
+        first.history if first else [],
         main.test_predictions,
         positions,
         predictions,
@@ -68,16 +73,15 @@ def finish(
 def judge(
     directory: RunDirectory,
     plan: Plan,
-    dataset: Dataset,
     main: StageResult,
     floor: StageResult | None,
     predictions: Predictions,
     positions: torch.Tensor,
 ) -> Verdict:
     """Run and floor side by side; what the floor predicts is kept for audits."""
-    agreement = None
+    agreement, dataset = None, main.dataset
     if floor is not None:
-        train = dataset.train
+        train = floor.dataset.train
         found = predict_probabilities(floor.network, train.inputs, positions)
         if plan.recipe.predictions:
             of_floor = Predictions(predictions.names, found, train.classes)
@@ -88,6 +92,23 @@ def judge(
     verdict = make_verdict(truth, main.test_predictions, floor.test_predictions if floor else None, agreement)
     write_json(directory / VERDICT, verdict.to_dict())
     return verdict
+
+
+def finish_pretraining(directory: RunDirectory, plan: Plan, result: StageResult, terminal: Terminal) -> None:
+    """Write the network of a run without labels, and its report."""
+    from .report import write_pretraining_report
+
+    as_encoder(plan, result).save(directory.path)
+    write_pretraining_report(directory / REPORT, plan, result, str(directory.path))
+    terminal.say(
+        f"To train a classifier on top: fewlabel train {as_typed(plan.recipe.data)} --encoder {directory.path}"
+    )
+    terminal.say(f"Report: {directory / REPORT}")
+
+
+def as_typed(data: str) -> str:
+    """A path from here where that is shorter."""
+    return min(data, os.path.relpath(data), key=len) if Path(data).exists() else data
 
 
 def predict_unlabelled(plan: Plan, dataset: Dataset, model: Model) -> tuple[Predictions, torch.Tensor]:
@@ -108,6 +129,7 @@ def write_missing_predictions(
 ) -> None:
     """predictions.csv of a finished run, where it is wanted and not there."""
     if plan.recipe.predictions and not (directory / PREDICTIONS).exists():
+        dataset = as_trained_on(directory, plan, dataset)
         predict_unlabelled(plan, dataset, model)[0].write(directory / PREDICTIONS)
         terminal.say(f"Predictions: {directory / PREDICTIONS}")
 
@@ -116,16 +138,16 @@ def remake_report(run: RunDirectory, root: str | None = None) -> None:
     """Write report.html of a finished run anew, from its files and its data, and predictions.csv if it is missing."""
     from .report import Findings, write_report
 
-    plan, dataset = saved_run(run, root)
+    plan, dataset = data_of_run(run, root)
     model = load_model(run.path)
     with run:
         run.lock()
         write_missing_predictions(run, plan, dataset, model, Terminal(quiet=True))
         predictions, positions = predict_unlabelled(plan, dataset, model)
         predicted = None if dataset.test is None else model.evaluate(dataset.test).probabilities.argmax(1)
-        history, floor = run.finished_history(), run.history(FLOOR)
+        history, floor, first = run.finished_history(), run.history(FLOOR), run.history(FIRST_STAGE)
         findings = Findings(
-            plan, dataset, history, floor, predicted, positions, predictions, read_verdict(run), str(run.path)
+            plan, dataset, history, floor, first, predicted, positions, predictions, read_verdict(run), str(run.path)
         )
         write_report(run / REPORT, findings)
 

@@ -6,20 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..data import Dataset, Examples
-from ..evaluate import confusion
+from ..evaluate import confusion, features_by
 from ..pages import Shown, write_page
 from ..predictions import Predictions
 from ..training import Plan
 from ..training.alarms import advice
 from ..verdict import Verdict, verdict_in_words
-from .charts import confusion_matrix, learning_curves, pseudo_labels
+from .charts import confusion_matrix, first_stage_curves, learning_curves, pseudo_labels
+from .stages import StageResult
 
 PICTURES = 24  # in each gallery
 LABELLED = 100  # pictures, at most
 LATE = 20  # evaluations
+COMPARED, ROWS, ALIKE = 5000, 8, 9  # examples that are compared, rows that are shown, similar ones in each
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,7 @@ class Findings:
     dataset: Dataset
     history: list[dict[str, Any]]
     floor: list[dict[str, Any]]  # history of training on the labels alone; empty where there was none
+    first: list[dict[str, Any]]  # history of the first stage; empty where there was none
     test_predictions: Tensor | None  # classes
     positions: Tensor  # of the unlabelled training examples that were predicted
     predictions: Predictions
@@ -54,6 +58,7 @@ def contents(found: Findings) -> dict[str, Any]:
         "numbers": headline(found),
         "result": result(found.history, test.known if test else 0),
         "alarms": alarm_boxes(plan, found.history),
+        "first": first_stage(plan.first, found.first),
         "curves": learning_curves(found.history, found.floor),
         "pseudo_labels": pseudo_labels(found.history, train.classes),
         "confusion": None
@@ -76,6 +81,21 @@ def verdict_of(found: Findings) -> list[str]:
     if found.verdict is None:
         return []
     return verdict_in_words(found.verdict, found.dataset.train.kind.noun, len(found.plan.labelled), found.run)
+
+
+def first_stage(plan: Plan | None, history: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """What the report shows of a first stage: its curves, and alarms of its own."""
+    if plan is None or not history:
+        return None
+    last = history[-1]
+    return {
+        "method": plan.recipe.method,
+        "steps": f"{plan.steps:,}",
+        "minutes": f"{last['seconds'] / 60:.1f}",
+        "neighbours": f"{last['neighbour_accuracy']:.1%}" if "neighbour_accuracy" in last else "",
+        "curves": first_stage_curves(history),
+        "alarms": alarm_boxes(plan, history),
+    }
 
 
 def headline(found: Findings) -> list[tuple[str, str]]:
@@ -108,6 +128,33 @@ def result(history: Sequence[dict[str, Any]], count: int) -> dict[str, Any] | No
         "best": f"{max(evaluated):.2%}",
         "raw": f"{history[-1]['raw_accuracy']:.2%}",
     }
+
+
+def write_pretraining_report(path: Path, plan: Plan, result: StageResult, run: str) -> None:
+    """Of a run without labels: its curves, and which examples its network takes for alike."""
+    train = result.dataset.train
+    contents = {
+        "title": f"{plan.recipe.method} on {result.dataset.name}",
+        "noun": train.kind.noun,
+        "count": f"{len(train):,}",
+        "data": plan.recipe.data,
+        "run": run,
+        "first": first_stage(plan, result.history),
+        "alike": alike(result),
+        "skipped": train.skipped,
+        "settings": settings(plan),
+    }
+    write_page(path, "pretrained.html.jinja", contents)
+
+
+def alike(result: StageResult) -> list[list[Shown]]:
+    """Some training examples, each followed by those that are most similar to it."""
+    train = result.dataset.train
+    some = torch.arange(len(train))[:: -(-len(train) // COMPARED)]
+    rows = torch.nn.functional.normalize(features_by(result.network, train.inputs, some), dim=1)
+    asked = torch.arange(len(some))[:: -(-len(some) // ROWS)]
+    nearest = (rows[asked] @ rows.T).argsort(1, descending=True)[:, : ALIKE + 1]
+    return [[shown(train, int(some[i]), "") for i in row] for row in nearest]
 
 
 def alarm_boxes(plan: Plan, history: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

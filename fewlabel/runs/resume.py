@@ -17,10 +17,12 @@ from ..errors import UserError
 from ..ranks import Ranks, launch
 from ..terminal import Terminal
 from ..training import Plan, Recipe, make_plan
-from ..training.length import for_images, for_minutes
+from ..training.length import Part, with_length
+from ..training.plan import promised_features
+from ..training.recipe import FIRST_STAGE
 from .audited import refuse_audited
 from .directory import LABELS, RunDirectory
-from .stages import stages_of
+from .stages import floor_stages
 from .start import refuse_itself, starting_weights
 
 SURROUNDINGS = ("device", "threads", "processes", "versions")  # what the bits of a run may depend on
@@ -31,7 +33,7 @@ def load_data(recipe: Recipe, encoder: str) -> Dataset:
     if recipe.encoder_views and (recipe.tune or encoder == NONE):
         raise UserError("--encoder-views is for a frozen encoder: without one views are made while training.")
     size, frozen = recipe.size, encoder
-    if recipe.tune:
+    if recipe.tune and recipe.pretrain is None:
         frozen = NONE
         size = find_encoder(encoder).size if is_folder(recipe.data) else None
     with dask_cluster(recipe.scheduler) if recipe.scheduler else nullcontext():
@@ -85,10 +87,9 @@ def open_run(
         return plan
     if resume:
         terminal.say(f"There is no run in {directory.path} yet: a new one is started.")
-    if recipe.minutes is not None:
-        plan = for_minutes(recipe.minutes, [stage.plan for stage in stages_of(plan, dataset)], dataset, ranks)
-    if recipe.images is not None:
-        plan = for_images(recipe.images, plan, dataset, ranks)
+    main = Part(plan, promised_features(dataset, plan.first) if plan.encoder == FIRST_STAGE and plan.first else dataset)
+    floors = [Part(stage.plan, stage.dataset) for stage in floor_stages(plan, dataset)]
+    plan = with_length(main, floors, dataset, ranks)
     ranks.first_says(lambda: write_start(directory, plan, dataset, data, ranks))  # which removes an earlier run
     return plan
 
@@ -96,7 +97,10 @@ def open_run(
 def facts_to_resume(directory: RunDirectory, plan: Plan, data: str) -> dict[str, Any]:
     """What recipe.json says, if it is of the same recipe and the same data."""
     facts = directory.facts_to_continue()
-    if changed := plan.recipe.differences(facts["recipe"]):
+    changed = plan.recipe.differences(facts["recipe"])
+    if plan.first is not None and facts.get("first"):
+        changed = sorted({*changed, *plan.first.recipe.differences(facts["first"]["recipe"])})
+    if changed:
         raise UserError(
             f"{directory.path} was started with other settings ({', '.join(changed)}): "
             "resume with the same ones, or choose another --out."
@@ -108,18 +112,16 @@ def facts_to_resume(directory: RunDirectory, plan: Plan, data: str) -> dict[str,
 
 def resumed(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Dataset) -> Plan:
     """What was decided then, on today's device."""
-    return replace(
-        Plan.from_dict(saved, positions_of(names, dataset)),
-        recipe=plan.recipe,
-        device=plan.device,
-    )
+    before = Plan.from_dict(saved, positions_of(names, dataset))
+    first = before.first and replace(before.first, device=plan.device)
+    return replace(before, recipe=plan.recipe, device=plan.device, first=first)
 
 
 def positions_of(names: list[str], dataset: Dataset) -> Tensor:
     positions = {name: i for i, name in enumerate(dataset.train.names)}
     if strange := [name for name in names if name not in positions]:
         raise UserError(f"labels.csv of the run names {strange[0]}, which is no training example: it has been changed.")
-    return torch.tensor([positions[name] for name in names])
+    return torch.tensor([positions[name] for name in names], dtype=torch.int64)
 
 
 def surroundings(plan: Plan, ranks: Ranks) -> dict[str, Any]:
@@ -149,9 +151,10 @@ def saved_run(directory: RunDirectory, root: str | None = None) -> tuple[Plan, D
     facts = directory.facts_to_continue()
     recipe = replace(Recipe(**facts["recipe"]), download=False)
     recipe = replace(recipe, root=root or recipe.root)
-    dataset = load_data(recipe, facts["encoder"])
+    encoder = NONE if facts["encoder"] == FIRST_STAGE else facts["encoder"]
+    dataset = load_data(recipe, encoder)
     if data_fingerprint(dataset) != facts["data"] and recipe.labels:  # labelled on since: the run has kept its labels
-        dataset = load_data(replace(recipe, labels=[str(directory / LABELS)]), facts["encoder"])
+        dataset = load_data(replace(recipe, labels=[str(directory / LABELS)]), encoder)
     if data_fingerprint(dataset) != facts["data"]:
         raise UserError(f"{recipe.data} does not hold the data that {directory.path} was trained on.")
     return Plan.from_dict(facts, positions_of(directory.labelled_names(), dataset)), dataset

@@ -1,12 +1,14 @@
 """train(): load, plan, stages, finish. One step of a stage is `Trainer.step` in training/trainer.py."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..data import Dataset, encoded
+from ..data import Dataset, FeatureKind, encoded
 from ..data.fingerprint import data_digest
 from ..data.folder import listed
 from ..encoders import NONE, find_encoder
@@ -16,12 +18,13 @@ from ..networks import Classifier
 from ..ranks import Ranks, all_ranks, restarts
 from ..terminal import Terminal
 from ..training import Plan, Recipe, check_recipe
-from ..training.recipe import FLIP
+from ..training.recipe import FIRST_STAGE, FLIP
 from .choose import choose_encoder
 from .directory import FLOOR, RunDirectory, choose_directory
-from .finish import finish, write_missing_predictions
+from .finish import finish, finish_pretraining, write_missing_predictions
+from .first_stage import encoded_by_first_stage, run_first_stage
 from .resume import load_data, open_run, started_by_us
-from .stages import StageResult, run_stage, stages_of
+from .stages import Stage, StageResult, floor_stages, main_stage, run_stage
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,53 @@ def train(
 
     Processes that torchrun started train the run together; the first of them evaluates, writes and prints.
     """
+    with session(recipe, dataset, resume, overwrite, quiet) as now:
+        if now.finished:
+            return now.ranks.first_says(lambda: finished_run(now))
+        return run_stages(now)
+
+
+def pretrain(
+    recipe: Recipe,
+    dataset: Dataset | None = None,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> Path:
+    """Train a network without labels, by a method of SELF_SUPERVISED; returns the run directory.
+
+    That can be named as an encoder: `Recipe(encoder=directory)`, or `fewlabel train DATA --encoder RUN`.
+    """
+    with session(recipe, dataset, resume, overwrite, quiet, first_stage=True) as now:
+        if now.finished:
+            now.terminal.say(f"{now.directory.path} is finished already: nothing is left to train.")
+        else:
+            stage = Stage("", recipe.method, now.plan, now.data)
+            result = run_stage(stage, now.directory, now.terminal, now.ranks)
+            now.ranks.first_says(lambda: finish_pretraining(now.directory, now.plan, result, now.terminal))
+        return now.directory.path
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run that was opened: to be trained from wherever it is."""
+
+    directory: RunDirectory
+    plan: Plan
+    data: Dataset
+    terminal: Terminal
+    ranks: Ranks
+    finished: bool
+
+
+@contextmanager
+def session(
+    recipe: Recipe, dataset: Dataset | None, resume: bool, overwrite: bool, quiet: bool, first_stage: bool = False
+) -> Iterator[Session]:
+    """Load and plan; while it is open nobody else can train in the directory."""
     with all_ranks() as ranks:
-        recipe = ranks.first_says(lambda: check_recipe(recipe))
+        recipe = ranks.first_says(lambda: check_recipe(recipe, first_stage))
         (again,) = ranks.any(restarts() > 0)
         directory, resume, overwrite = ranks.first_says(lambda: find_directory(recipe, resume, overwrite, again))
         terminal = Terminal(quiet or not ranks.first)
@@ -63,13 +111,25 @@ def train(
             torch.set_num_threads(recipe.threads or torch.get_num_threads())
             plan = open_run(directory, recipe, data, encoder, ranks, terminal, resume=resume, overwrite=overwrite)
             introduce(terminal, plan, data, directory, ranks)
-            if ranks.first_says(lambda: resume and directory.finished):
-                return ranks.first_says(lambda: finished_run(directory, plan, data, terminal))
-            main, *others = (run_stage(stage, data, directory, terminal, ranks) for stage in stages_of(plan, data))
-            model = Model(main.network, data.train.kind, data.train.classes, plan.network, recipe.method, encoder)
-            floor = others[0] if others else None
-            ranks.first_says(lambda: finish(directory, plan, data, model, main, floor, terminal))
-            return as_run(directory, model, main, floor)
+            finished = ranks.first_says(lambda: resume and directory.finished)
+            yield Session(directory, plan, data, terminal, ranks, finished)
+
+
+def run_stages(now: Session) -> Run:
+    """First stage, main stage, labels alone; then what they have left is written."""
+    directory, plan, images, terminal, ranks = now.directory, now.plan, now.data, now.terminal, now.ranks
+    first, data = None, images
+    if plan.first is not None:
+        first = run_first_stage(directory, plan.first, images, terminal, ranks)
+        if not plan.recipe.tune:
+            data = encoded_by_first_stage(directory, images, first.network)
+    main = run_stage(main_stage(plan, data, first.network if first else None), directory, terminal, ranks)
+    floors = [run_stage(stage, directory, terminal, ranks) for stage in floor_stages(plan, images)]
+    encoder = plan.encoder if first is None else data.train.kind.encoder
+    model = Model(main.network, data.train.kind, data.train.classes, plan.network, plan.recipe.method, encoder)
+    floor = floors[0] if floors else None
+    ranks.first_says(lambda: finish(directory, plan, model, main, floor, first, terminal))
+    return as_run(directory, model, main, floor)
 
 
 def find_directory(recipe: Recipe, resume: bool, overwrite: bool, again: bool) -> tuple[RunDirectory, bool, bool]:
@@ -92,41 +152,59 @@ def dataset_for(recipe: Recipe, given: Dataset | None) -> Dataset | None:
 
 def introduce(terminal: Terminal, plan: Plan, dataset: Dataset, directory: RunDirectory, ranks: Ranks) -> None:
     """Say what is about to happen, and what was decided by default."""
-    train, test, noun = dataset.train, dataset.test, dataset.train.kind.noun
-    views = "horizontal flips off" if FLIP in plan.without else "horizontal flips on"
-    if others := sorted(plan.without - {FLIP}):
+    train, noun = dataset.train, dataset.train.kind.noun
+    views = "horizontal flips off" if FLIP in (plan.first or plan).without else "horizontal flips on"
+    if others := sorted((plan.first or plan).without - {FLIP}):
         views += f"; disabled: {', '.join(others)}"
+    labelled = "" if plan.is_first_stage else f", {len(plan.labelled)} labelled, {len(train.classes)} classes"
     terminal.say(
-        f"{dataset.name}: {len(train)} training {train.kind.describe()}, {len(plan.labelled)} labelled, "
-        f"{len(train.classes)} classes{f'; {views}' if train.kind.image_views else ''}."
+        f"{dataset.name}: {len(train)} training {train.kind.describe()}{labelled}"
+        f"{f'; {views}' if train.kind.image_views else ''}."
     )
     for note in dataset.notes:
         terminal.say(note)
+    if train.skipped:
+        terminal.say(f"{len(train.skipped)} {noun} could not be read and are left out; the report lists them.")
+    introduce_labels(terminal, plan, dataset)
+    device = f"{plan.device} ({torch.get_num_threads()} threads)" if plan.device.type == "cpu" else str(plan.device)
+    if ranks.count > 1:
+        device = f"{ranks.count} processes, each on {device}"
+    for stage in (plan.first, plan):
+        if stage is not None:
+            method = in_words(stage.recipe.method, stage.recipe.settings, kind_of(stage, dataset))
+            where = f", into {directory.path}" if stage is plan else ", without labels; then:"
+            terminal.say(f"{method}, {stage.network} on {device}, {stage.steps} steps{where}")
+
+
+def kind_of(stage: Plan, dataset: Dataset) -> str:
+    """The kind of data that a stage trains on."""
+    return FeatureKind.name if stage.encoder == FIRST_STAGE else dataset.train.kind.name
+
+
+def introduce_labels(terminal: Terminal, plan: Plan, dataset: Dataset) -> None:
+    """How many labels each class has, and whether there is a test set."""
+    train, test, noun = dataset.train, dataset.test, dataset.train.kind.noun
+    if plan.is_first_stage:
+        return
     counts = train.labels[plan.labelled].bincount(minlength=len(train.classes)).tolist()
     named = [f"{name} {count}" for name, count in zip(train.classes, counts, strict=True)]
     terminal.say(f"Labels: {listed(named)}.")
-    if train.skipped:
-        terminal.say(f"{len(train.skipped)} {noun} could not be read and are left out; the report lists them.")
     if test is None:
         terminal.say("No test set was given (--test), so no test accuracy is reported.")
     else:
         terminal.say(f"{test.known} test {noun}, never trained on.")
-    device = f"{plan.device} ({torch.get_num_threads()} threads)" if plan.device.type == "cpu" else str(plan.device)
-    if ranks.count > 1:
-        device = f"{ranks.count} processes, each on {device}"
-    method = in_words(plan.recipe.method, plan.recipe.settings, train.kind.name)
-    terminal.say(f"{method}, {plan.network} on {device}, {plan.steps} steps, into {directory.path}")
 
 
 def as_run(directory: RunDirectory, model: Model, main: StageResult, floor: StageResult | None) -> Run:
     return Run(directory.path, main.accuracy, main.history, floor.accuracy if floor else None, model)
 
 
-def finished_run(directory: RunDirectory, plan: Plan, dataset: Dataset, terminal: Terminal) -> Run:
+def finished_run(now: Session) -> Run:
     """A run that was finished before, as it lies on disk. Only predictions that were not wanted then are added."""
+    directory, terminal = now.directory, now.terminal
     terminal.say(f"{directory.path} is finished already: nothing is left to train.")
-    model = load_model(directory.path, str(plan.device))
-    write_missing_predictions(directory, plan, dataset, model, terminal)
+    model = load_model(directory.path, str(now.plan.device))
+    write_missing_predictions(directory, now.plan, now.data, model, terminal)
     history, floor = directory.finished_history(), directory.history(FLOOR)
     floor_accuracy = floor[-1].get("accuracy") if floor else None
     return Run(directory.path, history[-1].get("accuracy"), history, floor_accuracy, model)

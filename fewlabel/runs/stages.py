@@ -14,11 +14,13 @@ from ..data import Dataset
 from ..encoders import NONE
 from ..errors import Interrupted
 from ..files import not_saved, write_atomically
-from ..networks import Classifier
+from ..networks import TUNED, Classifier
 from ..ranks import Ranks
 from ..terminal import Terminal
 from ..training import Listener, Plan, StepResult, Trainer, fit
 from ..training.listeners import Alarms, Clock, DivergenceCheck, History, ProgressBar
+from ..training.plan import default_rate
+from ..training.recipe import FIRST_STAGE
 from .checkpoint import LAST, load_checkpoint, save_checkpoint
 from .directory import FLOOR, METRICS, RunDirectory
 from .start import starting_weights
@@ -34,11 +36,13 @@ class Stage:
     folder: str  # within the run directory; "" for the main stage
     title: str
     plan: Plan
+    dataset: Dataset
     start: dict[str, Tensor] | None = None  # weights to start from
 
 
 @dataclass(frozen=True)
 class StageResult:
+    dataset: Dataset  # that it was trained on
     network: Classifier  # averaged weights, ready to predict
     test_predictions: Tensor | None  # the classes it predicts for the test examples
     history: list[dict[str, Any]]
@@ -49,24 +53,40 @@ class StageResult:
         return self.history[-1].get("accuracy")
 
 
-def stages_of(plan: Plan, dataset: Dataset) -> list[Stage]:
-    """The main stage and, where it is wanted, the floor: the labels alone.
-
-    Without a test set the floor cannot be evaluated; then it is trained only where that costs seconds.
-    """
+def main_stage(plan: Plan, dataset: Dataset, first: Classifier | None = None) -> Stage:
+    """On features of the network of the first stage, or from its weights."""
     start = starting_weights(plan, dataset)
-    stages = [Stage("", plan.recipe.method, plan, start)]
-    cheap = plan.encoder != NONE and not plan.recipe.tune
-    if plan.recipe.floor and plan.recipe.method != LABELS_ALONE and (dataset.test is not None or cheap):
-        recipe = replace(plan.recipe, method=LABELS_ALONE, settings={})
-        stages.append(Stage(FLOOR, "labels only", replace(plan, recipe=recipe)))  # from scratch: else not labels alone
-    return stages
+    if first is not None and plan.recipe.tune:
+        start = {name: tensor for name, tensor in first.state_dict().items() if name.startswith("encoder.")}
+    return Stage("", plan.recipe.method, plan, dataset, start)
 
 
-def run_stage(stage: Stage, dataset: Dataset, run: RunDirectory, terminal: Terminal, ranks: Ranks) -> StageResult:
+def floor_stages(plan: Plan, dataset: Dataset) -> list[Stage]:
+    """The floor, where it is wanted: the labels alone, from scratch.
+
+    Without a test set it cannot be evaluated; then it is trained only where that costs seconds. Of a run with a first
+    stage, whose features know the unlabelled examples, `dataset` are the images themselves.
+    """
+    cheap = plan.encoder != NONE and not plan.recipe.tune and plan.first is None
+    if not plan.recipe.floor or plan.recipe.method == LABELS_ALONE or (dataset.test is None and not cheap):
+        return []
+    recipe = replace(plan.recipe, method=LABELS_ALONE, settings={}, pretrain=None, tune=plan.network == TUNED)
+    floor = replace(plan, recipe=recipe, first=None)
+    if plan.first:
+        network = plan.first.network
+        rate = recipe.learning_rate or default_rate(network)
+        floor = replace(floor, network=network, encoder=NONE, without=plan.first.without, learning_rate=rate)
+    return [Stage(FLOOR, "labels only", floor, dataset)]
+
+
+def first_stage(plan: Plan, dataset: Dataset) -> Stage:
+    return Stage(FIRST_STAGE, plan.recipe.method, plan, dataset)
+
+
+def run_stage(stage: Stage, run: RunDirectory, terminal: Terminal, ranks: Ranks) -> StageResult:
     """Train to the last step, from wherever the stage's checkpoint is."""
     folder = run.path / stage.folder
-    trainer = Trainer(stage.plan, dataset, start=stage.start, ranks=ranks)
+    trainer = Trainer(stage.plan, stage.dataset, start=stage.start, ranks=ranks)
     checkpoint = ranks.first_says(lambda: load_checkpoint(folder))
     if checkpoint is not None:
         trainer.load_state(checkpoint)
@@ -81,7 +101,7 @@ def run_stage(stage: Stage, dataset: Dataset, run: RunDirectory, terminal: Termi
         listeners += [clock, Alarms(history, terminal.say), history, ProgressBar(stage.title, terminal)]
     fit(trainer, [*listeners, Checkpoints(folder, clock, ranks)])
     predicted = trainer.test_predictions() if ranks.first else None
-    return StageResult(trainer.averaged(), predicted, ranks.first_says(lambda: history.lines))
+    return StageResult(stage.dataset, trainer.averaged(), predicted, ranks.first_says(lambda: history.lines))
 
 
 class MetricsFile(History):

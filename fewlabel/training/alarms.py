@@ -5,9 +5,10 @@ from typing import Any
 
 from .plan import Plan
 
-FEW_CLASSES, NONE_KEPT = "few classes", "none kept"
+FEW_CLASSES, NONE_KEPT, COLLAPSE = "few classes", "none kept", "collapse"
 NEARLY_ALL = 0.95  # of the guesses
 NONE = 0.001  # of the guesses
+HARDLY = 0.1  # of the spread that embeddings have in all directions alike
 # For how much of the run, and for how many steps at least, before it counts: what passes sooner is how runs begin.
 COLLAPSED_FOR, UNKEPT_FOR = (0.1, 100), (0.25, 300)
 
@@ -32,6 +33,9 @@ def alarms(
     kept = mean_since(history, "kept", UNKEPT_FOR, steps)
     if kept is not None and kept[0] < NONE:
         found[NONE_KEPT] = f"hardly any pseudo-label of unlabelled {noun} is confident enough to be used"
+    spread = mean_since(history, "spread", COLLAPSED_FOR, steps)
+    if spread is not None and spread[0] < HARDLY:
+        found[COLLAPSE] = f"the embeddings of all {noun} are nearly the same (their spread is {spread[0]:.0%})"
     return found
 
 
@@ -61,6 +65,14 @@ def advice(alarm: str, plan: Plan, flags: bool = True) -> list[str]:
             *(f"lower {dashes}{key} (now {value:g})" for key, value in settings("threshold").items()),
             "train longer",
             f"choose a method without a fixed threshold ({dashes}method freematch or softmatch)",
+        ]
+    if alarm == COLLAPSE:
+        return [
+            f"halve the learning rate ({rate} {plan.learning_rate / 2:g})",
+            f"raise the temperature ({', '.join(dashes + key for key in settings('temperature'))})"
+            if settings("temperature")
+            else "choose a method with negatives (simclr or moco)",
+            "check that the images are not all alike",
         ]
     return [
         *(f"align the pseudo-labels ({dashes}{key} 0.5)" for key, value in settings("align").items() if not value),

@@ -1,65 +1,151 @@
-"""How many steps a training has whose length is given as images or as minutes."""
+"""How many steps the stages of a run have, where their length is given as images or as minutes."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
+from typing import NamedTuple
 
 from ..data import Dataset
 from ..errors import UserError
-from ..evaluate import predict_probabilities
+from ..evaluate import features_by, predict_probabilities
 from ..networks import with_precise_norms
 from ..ranks import ALONE, Ranks, shared
-from .plan import EVALUATIONS, Plan, default_evaluations
+from .plan import EVALUATIONS, FIRST_EPOCHS, FIRST_IMAGES, Plan, default_evaluations
 from .trainer import Trainer
 
 TIMED, WARM_UP = 8, 2  # steps; the first ones are slower
-EVALUATED = 512  # test examples that are timed, at most
+EVALUATED = 512  # examples that are timed, at most
 MOST_FOR_EVALUATION = 0.2  # of the time
 
 
-def for_images(images: int, plan: Plan, dataset: Dataset, ranks: Ranks = ALONE) -> Plan:
+class Part(NamedTuple):
+    """A training whose steps are counted: a stage of a run."""
+
+    plan: Plan
+    dataset: Dataset
+
+
+class Seconds(NamedTuple):
+    """How long a part of a training takes."""
+
+    step: float
+    evaluation: float
+
+
+def with_length(main: Part, floors: Sequence[Part], images: Dataset, ranks: Ranks = ALONE) -> Plan:
+    """The plan of a run with its steps decided; with a first stage, `images` are what that stage looks at."""
+    plan, recipe = main.plan, main.plan.recipe
+    if plan.is_first_stage and recipe.minutes is None:
+        return for_first_images(Part(plan, images), ranks)
+    if plan.first is not None and recipe.minutes is not None:
+        return divided_minutes(recipe.minutes, main, floors, Part(plan.first, images), ranks)
+    if recipe.minutes is not None:
+        plan = for_minutes(recipe.minutes, [main, *floors], ranks)
+    if recipe.images is not None:
+        plan = for_images(recipe.images, main, ranks)
+    if plan.first is not None:
+        plan = replace(plan, first=for_first_images(Part(plan.first, images), ranks))
+    return plan
+
+
+def for_images(images: int, part: Part, ranks: Ranks = ALONE) -> Plan:
     """The plan with so many images through the network; one step is taken to count those of a step."""
+    plan, dataset = part
     steps = images // Trainer(plan, dataset, ranks=ranks).step(0).images
     if steps < 1:
-        raise shared(UserError(f"one step takes more than {images} images: give more --images, or a smaller --batch."))
+        raise shared(UserError(f"one step takes more than {images} images: give more of them, or a smaller batch."))
     evaluations = plan.recipe.evaluations or default_evaluations(replace(plan.recipe, steps=steps), dataset)
     return replace(plan, steps=steps, evaluations=evaluations)
 
 
-def for_minutes(minutes: float, plans: Sequence[Plan], dataset: Dataset, ranks: Ranks = ALONE) -> Plan:
-    """The first plan with as many steps as all plans together have time for, evaluations included."""
-    timed = [seconds_of(plan, dataset, ranks) for plan in plans]
-    step_seconds, evaluation_seconds = (sum(column) for column in zip(*timed, strict=True))
-    wanted = plans[0].recipe.evaluations or EVALUATIONS
-    steps, evaluations = ranks.first_says(lambda: fit_into(60 * minutes, step_seconds, evaluation_seconds, wanted))
+def for_first_images(first: Part, ranks: Ranks) -> Plan:
+    """The plan of a first stage whose length is not given in minutes."""
+    recipe = first.plan.recipe
+    if recipe.steps is not None:
+        return first.plan
+    return for_images(recipe.images or min(FIRST_IMAGES, FIRST_EPOCHS * len(first.dataset.train)), first, ranks)
+
+
+def for_minutes(minutes: float, parts: Sequence[Part], ranks: Ranks = ALONE) -> Plan:
+    """The first plan with as many steps as all parts together have time for, evaluations included."""
+    timed = together([seconds_of(part, ranks) for part in parts])
+    plan = parts[0].plan
+    wanted = plan.recipe.evaluations or EVALUATIONS
+    steps, evaluations = ranks.first_says(lambda: fit_into(60 * minutes, timed, wanted))
+    check_steps(steps, minutes)
+    return replace(plan, steps=steps, evaluations=evaluations)
+
+
+def divided_minutes(minutes: float, main: Part, floors: Sequence[Part], first: Part, ranks: Ranks) -> Plan:
+    """Main stage and floor get what their usual steps take, but not more than their share; the first stage the rest."""
+    plan, recipe = main.plan, main.plan.recipe
+    timed = together([seconds_of(part, ranks) for part in (main, *floors)])
+    of_first = seconds_of(first, ranks)
+    whole = 60 * minutes - (0.0 if recipe.tune else encoding_seconds(first))
+
+    def divide() -> tuple[int, int, int]:
+        usual = plan.steps * timed.step + plan.evaluations * timed.evaluation
+        rest = (1 - recipe.pretrain_share) * whole
+        if recipe.tune or usual > rest:
+            steps, evaluations = fit_into(rest, timed, plan.evaluations)
+        else:
+            rest, steps, evaluations = usual, plan.steps, plan.evaluations
+        return steps, evaluations, fit_into(whole - rest, of_first, first.plan.evaluations)[0]
+
+    steps, evaluations, first_steps = ranks.first_says(divide)
+    check_steps(min(steps, first_steps), minutes)
+    first_plan = replace(first.plan, steps=first_steps)
+    return replace(plan, steps=steps, evaluations=evaluations, first=first_plan)
+
+
+def check_steps(steps: int, minutes: float) -> None:
     if steps < 1:
         raise shared(
             UserError(f"not one step fits into {minutes:g} minutes beside an evaluation: give more --minutes.")
         )
-    return replace(plans[0], steps=steps, evaluations=evaluations)
 
 
-def fit_into(seconds: float, step: float, evaluation: float, evaluations: int) -> tuple[int, int]:
+def together(parts: Sequence[Seconds]) -> Seconds:
+    """Of one step and one evaluation of each."""
+    return Seconds(*(sum(column) for column in zip(*parts, strict=True)))
+
+
+def fit_into(seconds: float, timed: Seconds, evaluations: int) -> tuple[int, int]:
     """Steps and evaluations that take so many seconds; fewer evaluations where they would take over a fifth of it."""
-    if evaluation:
-        evaluations = max(1, min(evaluations, int(MOST_FOR_EVALUATION * seconds / evaluation)))
-    return int((seconds - evaluations * evaluation) / step), evaluations
+    if timed.evaluation:
+        evaluations = max(1, min(evaluations, int(MOST_FOR_EVALUATION * seconds / timed.evaluation)))
+    return int((seconds - evaluations * timed.evaluation) / timed.step), evaluations
 
 
-def seconds_of(plan: Plan, dataset: Dataset, ranks: Ranks) -> tuple[float, float]:
+def seconds_of(part: Part, ranks: Ranks) -> Seconds:
     """Of one step and of one evaluation, measured."""
+    plan, dataset = part
     trainer, times = Trainer(plan, dataset, ranks=ranks), []
     for index in range(TIMED):
         began = time.perf_counter()
         sum(trainer.step(index).terms.values()).item()  # type: ignore[union-attr]  # waits for the device
         times.append(time.perf_counter() - began)
-    if dataset.test is None:
-        return median(times[WARM_UP:]), 0.0
+    step = median(times[WARM_UP:])
     began = time.perf_counter()
+    if plan.is_first_stage:
+        trainer.evaluate()
+        return Seconds(step, time.perf_counter() - began)
+    if dataset.test is None:
+        return Seconds(step, 0.0)
     network = with_precise_norms(trainer.network, dataset.train.inputs)
     between = time.perf_counter()
     sample = dataset.test.inputs[:EVALUATED]
     predict_probabilities(network, sample)
     predicting = (time.perf_counter() - between) * len(dataset.test) / len(sample)
-    return median(times[WARM_UP:]), between - began + predicting
+    return Seconds(step, between - began + predicting)
+
+
+def encoding_seconds(first: Part) -> float:
+    """How long its network will take to encode all examples."""
+    train, test = first.dataset.train, first.dataset.test
+    network, sample = Trainer(first.plan, first.dataset).network, train.inputs[:EVALUATED]
+    features_by(network, sample)  # warm
+    began = time.perf_counter()
+    features_by(network, sample)
+    return (time.perf_counter() - began) * (len(train) + (len(test) if test else 0)) / len(sample)

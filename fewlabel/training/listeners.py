@@ -121,6 +121,8 @@ def describe(line: dict[str, Any]) -> str:
     if "kept" in line:
         right = "" if line["kept_accuracy"] is None else f" ({line['kept_accuracy']:.1%} correct)"
         words.append(f"pseudo-labels {line['kept']:.0%}{right}")
+    if "neighbour_accuracy" in line:
+        words.append(f"neighbours of the same class {line['neighbour_accuracy']:.1%}")
     if "accuracy" in line:
         words.append(f"test {line['accuracy']:.2%}")
     if "images_per_second" in line:

@@ -20,7 +20,9 @@ class Meter:
         self._sum("steps", torch.ones((), device=self._device))
         for name, value in terms.items():
             self._sum(f"loss/{name}", value.detach())
-        if records:
+        if "spread" in records:
+            self._sum("spread", records["spread"])
+        if "pseudo_labels" in records:
             guess, kept, predicted = (records[name] for name in ("pseudo_labels", "kept", "predictions"))
             known = kept & (truth >= 0)
             self._sum("rows", torch.full((), float(len(kept)), device=self._device))
@@ -44,6 +46,8 @@ class Meter:
         line: dict[str, Any] = {}
         terms = {name.removeprefix("loss/"): (sums[name] / steps).item() for name in sums if name.startswith("loss/")}
         line["loss"] = {"total": sum(terms.values()), **terms}
+        if "spread" in sums:
+            line["spread"] = (sums["spread"] / steps).item()
         if "rows" in sums:
             guessed, kept, predicted = sums["by class"]
             line["kept"] = (kept.sum() / sums["rows"]).item()

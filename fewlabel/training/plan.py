@@ -7,27 +7,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..data import UNLABELLED, Dataset, few_label_split
+from ..data import UNLABELLED, Dataset, Examples, FeatureKind, few_label_split
 from ..encoders import NONE
 from ..errors import UserError
-from ..methods import check_kind, full_settings
+from ..methods import SELF_SUPERVISED, check_kind, full_settings
 from ..networks import TUNED, make_encoder
-from .recipe import FLIP, Recipe
+from .recipe import FIRST_STAGE, FLIP, Recipe, own_settings
 
 STEPS, EVALUATIONS = 2000, 20
 FEWER_STEPS = 500  # where a run starts from the weights of another
 # Which reached an accuracy on MNIST soonest in short runs; the paper's 0.03 is for 300,000 steps.
 DEFAULT_RATES = {"cnn": 0.2}  # others 0.06
+FIRST_RATE = 0.1  # of a first stage
+FIRST_IMAGES, FIRST_EPOCHS = 1_200_000, 400  # its length: images, but each at most so many times
+NO_LABELS: Tensor = torch.empty(0, dtype=torch.int64)
 # How fields that JSON does not know are written and read.
 WRITE: dict[str, Callable[[Any], Any]] = {
     "without": sorted,
     "device": lambda device: device.type,
     "precision": lambda precision: str(precision).removeprefix("torch."),
+    "first": lambda plan: plan and plan.to_dict(),
 }
 READ: dict[str, Callable[[Any], Any]] = {
     "without": frozenset,
     "device": torch.device,
     "precision": lambda name: getattr(torch, name),
+    "first": lambda saved: saved and Plan.from_dict(saved, NO_LABELS),
 }
 
 
@@ -45,6 +50,12 @@ class Plan:
     learning_rate: float
     device: torch.device
     precision: torch.dtype
+    first: "Plan | None" = None  # of the first stage
+
+    @property
+    def is_first_stage(self) -> bool:
+        """Does it train without labels?"""
+        return self.recipe.method in SELF_SUPERVISED
 
     def to_dict(self) -> dict[str, Any]:
         """For recipe.json. The labelled examples are in labels.csv, by their names."""
@@ -54,6 +65,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any], labelled: Tensor) -> "Plan":
+        saved = {"first": None} | saved  # before there were first stages
         decided = {name: READ.get(name, same)(saved[name]) for name in decided_fields()}
         return cls(Recipe(**saved["recipe"]), labelled, **decided)
 
@@ -61,11 +73,25 @@ class Plan:
         """The recipe with every decision written into it, so that another machine decides nothing else."""
         disabled = ",".join(sorted(self.without - {FLIP}))
         decided = self.to_dict()
-        del decided["recipe"]
+        del decided["recipe"], decided["first"]
         decided |= {"flip": FLIP not in self.without, "without": disabled, "minutes": None, "images": None}
         if self.encoder != NONE:  # it decides the network and, where it is frozen, there are no views of pictures
             decided |= {"network": None} | ({} if self.recipe.tune else {"flip": None})
+        if self.first:
+            decided |= self.decided_first(self.first)
         return replace(self.recipe, **decided)
+
+    def decided_first(self, first: "Plan") -> dict[str, Any]:
+        """What the first stage adds to `as_recipe`: its length, rate and settings, and the network of both stages."""
+        own = first.as_recipe()
+        return {
+            "encoder": None,
+            "pretrain_images": None,
+            "pretrain_steps": first.steps,
+            "pretrain_rate": first.learning_rate,
+            "settings": self.recipe.settings | {f"{FIRST_STAGE}.{name}": own.settings[name] for name in own.settings},
+            **{name: getattr(own, name) for name in ("network", "flip", "without")},
+        }
 
 
 def decided_fields() -> list[str]:
@@ -79,8 +105,35 @@ def same(value: Any) -> Any:
 def make_plan(recipe: Recipe, dataset: Dataset, encoder: str | None = None) -> Plan:
     """Decide what the recipe left open, and refuse what cannot work.
 
-    A frozen encoder has made the examples into features already; one that is tuned is named here.
+    A frozen encoder has made the examples into features already; one that is tuned is named here. A first stage
+    has a plan of its own within; unless it is tuned, its network will make the features that the main stage trains on.
     """
+    if recipe.pretrain is None:
+        return plan_of_stage(recipe, dataset, encoder)
+    first = plan_of_stage(recipe.first_stage, dataset)
+    own = replace(recipe, settings=own_settings(recipe.method, recipe.settings))
+    if recipe.tune:
+        return replace(plan_of_stage(own, dataset), first=first)
+    on_features = replace(own, network=None, flip=None, without="")
+    main = plan_of_stage(on_features, promised_features(dataset, first), FIRST_STAGE)
+    return replace(main, recipe=replace(own, settings=main.recipe.settings), first=first)
+
+
+def promised_features(dataset: Dataset, first: Plan) -> Dataset:
+    """The data set as the network of a first stage will encode it; until then all features are 0."""
+    with torch.device("meta"):
+        _, columns = make_encoder(first.network, dataset.train.kind.shape)
+
+    def promised(examples: Examples) -> Examples:
+        kind = FeatureKind(columns, encoder=FIRST_STAGE)
+        features = torch.zeros(1, columns).expand(len(examples), columns)
+        return Examples(features, examples.labels, examples.classes, examples.names, kind, original=examples)
+
+    return replace(dataset, train=promised(dataset.train), test=dataset.test and promised(dataset.test))
+
+
+def plan_of_stage(recipe: Recipe, dataset: Dataset, encoder: str | None = None) -> Plan:
+    """Decide what the recipe of one stage left open."""
     if dataset.test is not None and not dataset.test.known:
         raise UserError(f"the test examples of {dataset.name} have no labels: accuracy cannot be measured on them.")
     kind, test = dataset.train.kind, dataset.test
@@ -90,25 +143,35 @@ def make_plan(recipe: Recipe, dataset: Dataset, encoder: str | None = None) -> P
         raise UserError(f"{dataset.name} trains on {kind.describe()} but tests on {test.kind.describe()}.")
     if not kind.image_views and (recipe.flip or recipe.disabled):
         raise UserError(f"--flip and --without are for images; {dataset.name} holds {kind.describe()}.")
+    first_stage = recipe.method in SELF_SUPERVISED
+    if first_stage and not kind.image_views:
+        raise UserError(f"a first stage is for images; {dataset.name} holds {kind.describe()}.")
+    if first_stage:
+        recipe = replace(recipe, batch=min(recipe.batch, len(dataset.train)))
     check_kind(recipe.method, kind.name)
     device = choose_device(recipe.device)
-    network = TUNED if recipe.tune else recipe.network or kind.default_network(device)
-    if not recipe.tune:
+    tuned = recipe.tune and recipe.pretrain is None
+    network = TUNED if tuned else recipe.network or kind.default_network(device)
+    if not tuned:
         with torch.device("meta"):  # does it exist? without spending memory on it
             make_encoder(network, kind.shape)
     flip = dataset.flip if recipe.flip is None else recipe.flip
     return Plan(
         recipe=replace(recipe, settings=full_settings(recipe.method, recipe.settings, kind.name)),
-        labelled=choose_labelled(recipe, dataset),
+        labelled=NO_LABELS if first_stage else choose_labelled(recipe, dataset),
         steps=recipe.steps or (FEWER_STEPS if recipe.start_from else STEPS),
         evaluations=recipe.evaluations or default_evaluations(recipe, dataset),
         network=network,
         encoder=encoder or kind.encoder,
         without=frozenset(recipe.disabled) | frozenset(() if flip else (FLIP,)),
-        learning_rate=recipe.learning_rate or DEFAULT_RATES.get(network, 0.06),
+        learning_rate=recipe.learning_rate or (FIRST_RATE if first_stage else default_rate(network)),
         device=device,
         precision=getattr(torch, recipe.precision or ("bfloat16" if device.type == "cuda" else "float32")),
     )
+
+
+def default_rate(network: str) -> float:
+    return DEFAULT_RATES.get(network, 0.06)
 
 
 def choose_labelled(recipe: Recipe, dataset: Dataset) -> Tensor:
@@ -152,7 +215,7 @@ def choose_device(name: str | None) -> torch.device:
 
 def default_evaluations(recipe: Recipe, dataset: Dataset) -> int:
     """20, or so few that evaluating takes about a sixth of the time at most."""
-    if dataset.test is None:
+    if dataset.test is None or recipe.method in SELF_SUPERVISED:
         return EVALUATIONS
     seen = (recipe.steps or STEPS) * recipe.batch * (1 + 2 * recipe.mu)
     return max(1, min(EVALUATIONS, seen // (4 * len(dataset.test))))

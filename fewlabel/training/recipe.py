@@ -10,13 +10,14 @@ from ..data import NAMED
 from ..data.labels import as_paths
 from ..encoders import NONE, full_name
 from ..errors import UserError, unknown
-from ..methods import chosen_settings
+from ..methods import SELF_SUPERVISED, check_first_stage, check_method, chosen_settings, parts_of
 from ..settings import Setting, parameters_of
 
 DATA, TRAINING, OUTPUT, ADVANCED = GROUPS = ("Data", "Training", "Output and device", "Advanced")
 # Where and with what a run happens and what it leaves behind, not what it computes.
 PLACES = ("out", "root", "download", "device", "threads", "predictions", "backend", "scheduler", "spend_audit")
 FLIP = "horizontal-flip"
+FIRST_STAGE = "first-stage"
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,20 @@ class Recipe:
         Setting("finished run to start from, for new labels or classes; then 500 steps by default", group=TRAINING),
     ] = None
     tune: Annotated[bool, Setting("train the encoder too, which takes a GPU", group=TRAINING)] = False
+    pretrain: Annotated[
+        str | None,
+        Setting(f"first stage without labels, before the method: {', '.join(SELF_SUPERVISED)}", group=TRAINING),
+    ] = None
+    pretrain_images: Annotated[
+        int | None,
+        Setting("length of the first stage in images, all views counted; default 1,200,000", least=1, group=TRAINING),
+    ] = None
     batch: Annotated[int, Setting("labelled examples per step", least=2, group=TRAINING)] = 32
     mu: Annotated[int, Setting("unlabelled examples per step, as a multiple of the batch", least=1, group=TRAINING)] = 2
     steps: Annotated[int | None, Setting("number of training steps; default 2000", least=1, group=TRAINING)] = None
     minutes: Annotated[
-        float | None, Setting("train for about this long: steps are timed first", above=0, group=TRAINING)
+        float | None,
+        Setting("train for about this long, all stages together: steps are timed first", above=0, group=TRAINING),
     ] = None
     learning_rate: Annotated[
         float | None,
@@ -112,6 +122,16 @@ class Recipe:
         int | None,
         Setting("training length as images through the network, all passes counted", least=1, group=ADVANCED),
     ] = None
+    pretrain_steps: Annotated[int | None, Setting("length of the first stage in steps", least=1, group=ADVANCED)] = None
+    pretrain_batch: Annotated[
+        int, Setting("unlabelled examples per step of the first stage", least=2, group=ADVANCED)
+    ] = 256
+    pretrain_rate: Annotated[
+        float | None, Setting("learning rate of the first stage; default 0.1", above=0, group=ADVANCED)
+    ] = None
+    pretrain_share: Annotated[
+        float, Setting("with --minutes: share of the first stage, at least", above=0, below=1, group=ADVANCED)
+    ] = 0.8
     encoder_rate: Annotated[
         float, Setting("with --tune: the encoder's learning rate as a share of the head's", least=0, group=ADVANCED)
     ] = 0.01
@@ -161,13 +181,48 @@ class Recipe:
         return Path(self.out) if self.out else Path("runs") / f"{name}-{self.method}-{self.seed}"
 
     @property
+    def first_stage(self) -> "Recipe":
+        """The recipe of the first stage, which `pretrain` names."""
+        assert self.pretrain is not None
+        return replace(
+            self,
+            method=self.pretrain,
+            settings=first_stage_settings(self),
+            pretrain=None,
+            batch=self.pretrain_batch,
+            mu=1,
+            learning_rate=self.pretrain_rate,
+            images=self.pretrain_images,
+            steps=self.pretrain_steps,
+            minutes=None,
+            horizon=None,
+            tune=False,
+        )
+
+    @property
     def disabled(self) -> list[str]:
         """The augmentations that `without` names."""
         return [name.strip() for name in self.without.split(",") if name.strip()]
 
 
-def check_recipe(recipe: Recipe) -> Recipe:
-    """Refuse what cannot work with any data; returns the recipe in Python's own types and with full paths."""
+def own_settings(method: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Those of the method's parts, of settings with full names."""
+    return {name: value for name, value in settings.items() if name.partition(".")[0] in parts_of(method)}
+
+
+def first_stage_settings(recipe: Recipe) -> dict[str, Any]:
+    """`simclr.temperature`; where both stages have such a part, `first-stage.icl.weight` is for the first alone."""
+    both = own_settings(str(recipe.pretrain), recipe.settings)
+    prefix = f"{FIRST_STAGE}."
+    alone = {name.removeprefix(prefix): value for name, value in recipe.settings.items() if name.startswith(prefix)}
+    return both | alone
+
+
+def check_recipe(recipe: Recipe, first_stage: bool = False) -> Recipe:
+    """Refuse what cannot work with any data; returns the recipe in Python's own types and with full paths.
+
+    Its method may be that of a `first_stage` for `pretrain()` only.
+    """
     values = {
         name: parameter.check(name.replace("_", "-"), getattr(recipe, name))
         for name, parameter in parameters_of(Recipe).items()
@@ -182,7 +237,9 @@ def check_recipe(recipe: Recipe) -> Recipe:
         raise UserError(f"--flip and --without {FLIP} contradict each other.")
     if (recipe.backend == "dask") != (recipe.scheduler is not None):
         raise UserError("--backend dask and --scheduler ADDRESS need each other.")
-    if recipe.tune and recipe.encoder == NONE:
+    check_first_stage(recipe.method) if first_stage else check_method(recipe.method)
+    check_pretraining(recipe)
+    if recipe.tune and recipe.encoder == NONE and recipe.pretrain is None:
         raise UserError("--tune trains an encoder too: give one with --encoder, not none.")
     if recipe.encoder not in (None, NONE):
         for name in ("network", "size"):
@@ -190,8 +247,7 @@ def check_recipe(recipe: Recipe) -> Recipe:
                 raise UserError(f"--{name} is for training from scratch: it cannot be used with --encoder.")
         if not recipe.tune and (recipe.flip is not None or recipe.disabled):
             raise UserError("--flip and --without have no effect on a frozen encoder: leave them out.")
-    chosen = chosen_settings(recipe.method, recipe.settings)
-    settings = {f"{part}.{name}": value for part, values in chosen.items() for name, value in values.items()}
+    settings = checked_settings(recipe)
     root = recipe.root or ("." if recipe.download else None)
     paths = {"root": root} | {name: getattr(recipe, name) for name in ("data", "test", "start_from")}
     full: dict[str, Any] = {
@@ -205,3 +261,35 @@ def check_recipe(recipe: Recipe) -> Recipe:
     if recipe.encoder is not None:
         full["encoder"] = full_name(recipe.encoder)
     return replace(recipe, settings=settings, **full)
+
+
+def checked_settings(recipe: Recipe) -> dict[str, Any]:
+    """The settings of all stages, under their full names."""
+    first = {name: value for name, value in recipe.settings.items() if name.startswith(f"{FIRST_STAGE}.")}
+    shared = {name: value for name, value in recipe.settings.items() if name not in first}
+    if first:
+        if recipe.pretrain is None:
+            raise UserError(f"the setting {next(iter(first))} is of a first stage: choose one with --pretrain.")
+        alone = {name.removeprefix(f"{FIRST_STAGE}."): value for name, value in first.items()}
+        chosen = chosen_settings(recipe.pretrain, alone)
+        first = {f"{FIRST_STAGE}.{part}.{name}": v for part, values in chosen.items() for name, v in values.items()}
+    chosen = chosen_settings([recipe.method, recipe.pretrain], shared)
+    return {f"{part}.{name}": value for part, values in chosen.items() for name, value in values.items()} | first
+
+
+def check_pretraining(recipe: Recipe) -> None:
+    """Refuse a first stage that is unknown, or beside what takes its place."""
+    if recipe.pretrain is None:
+        for name in ("images", "steps"):
+            if getattr(recipe, f"pretrain_{name}") is not None:
+                raise UserError(f"--pretrain-{name} is the length of a first stage: choose one with --pretrain.")
+        return
+    check_first_stage(recipe.pretrain)
+    if recipe.pretrain_images is not None and recipe.pretrain_steps is not None:
+        raise UserError("give only one of --pretrain-images and --pretrain-steps.")
+    for name in ("encoder", "start_from"):
+        if getattr(recipe, name) not in (None, NONE):
+            flag = name.replace("_", "-")
+            raise UserError(f"--pretrain trains a network from scratch: it cannot be used with --{flag}.")
+    if recipe.images is not None:
+        raise UserError("--images is for runs of one stage: give --pretrain-images and --steps, or --minutes.")

@@ -11,9 +11,9 @@ from ..data import UNLABELLED, Dataset
 from ..data.batches import Batches
 from ..encoders import PixelEncoder, find_encoder
 from ..errors import UserError
-from ..evaluate import accuracy, predict_probabilities
+from ..evaluate import accuracy, features_by, neighbour_accuracy, predict_probabilities
 from ..methods import Method, Problem, Step, make_method
-from ..networks import Classifier, make_classifier, set_norm_momentum, share_norms, with_precise_norms
+from ..networks import TUNED, Classifier, make_classifier, set_norm_momentum, share_norms, with_precise_norms
 from ..randomness import seeded
 from ..ranks import ALONE, Ranks
 from .ema import EMA
@@ -22,6 +22,7 @@ from .passes import ForwardPasses
 from .plan import Plan
 from .views import BatchViews
 
+NEIGHBOURS = 2000  # examples that are compared with each other, at most
 Checkpoint = tuple[dict[str, Tensor], dict[str, Any]]  # tensors, and facts that JSON can hold
 
 
@@ -49,7 +50,8 @@ class Trainer:
     ) -> None:
         """With a user's own `encoder` to be tuned, or from weights to `start` from."""
         self.plan, self.train, self.ranks = plan, dataset.train, ranks
-        self.test = None if dataset.test is None else dataset.train.fitting(dataset.test)
+        tested = dataset.test is not None and not plan.is_first_stage  # whose network does not classify
+        self.test = dataset.train.fitting(dataset.test) if tested and dataset.test is not None else None
         self.hidden_labels = dataset.train.labels.to(plan.device, copy=True)  # for the report, never to learn from
         self.hidden_labels[plan.labelled] = UNLABELLED
         method = make_method(plan.recipe.method, **plan.recipe.settings)
@@ -91,7 +93,8 @@ class Trainer:
         set_norm_momentum(self.model, index, plan.steps)
         progress = min(1.0, index / (plan.recipe.horizon or plan.steps))
         for group in self.optimiser.param_groups:
-            group["lr"] = group["scale"] * plan.learning_rate * math.cos(7 * math.pi * progress / 16)
+            decay = 1.0 if group["steady"] else math.cos(7 * math.pi * progress / 16)
+            group["lr"] = group["scale"] * plan.learning_rate * decay
         passes = ForwardPasses(self.network, self.teacher, plan.precision, self.ranks)
         views = BatchViews(index, plan, self.train, self.batches, self.network, self.ranks)
         step = Step(index, plan.steps, plan.recipe.seed, views, passes)
@@ -111,7 +114,12 @@ class Trainer:
     # ---- evaluation
 
     def evaluate(self, last: bool = False) -> dict[str, Any]:
-        """Accuracy on the test examples of the averaged weights and, the last time, of the raw ones beside it."""
+        """Accuracy on the test examples of the averaged weights and, the last time, of the raw ones beside it.
+
+        Of a first stage: how often the most similar training example is of the same class, where classes are known.
+        """
+        if self.plan.is_first_stage:
+            return {"evaluated": True} | self.neighbours()
         if self.test is None:
             return {"evaluated": True}
         predicted = self.test_predictions()
@@ -122,6 +130,15 @@ class Trainer:
             raw = predict_probabilities(network, self.test.inputs).argmax(1)
             found["raw_accuracy"] = accuracy(raw, self.test.labels)
         return found
+
+    def neighbours(self) -> dict[str, float]:
+        """The labels serve the report only: nothing is learnt from them."""
+        known = (self.train.labels != UNLABELLED).nonzero().flatten()
+        if len(known) < 2:
+            return {}
+        some = known[:: -(-len(known) // NEIGHBOURS)]
+        features = features_by(self.averaged(), self.train.inputs, some)
+        return {"neighbour_accuracy": neighbour_accuracy(features, self.train.labels[some])}
 
     def averaged(self) -> Classifier:
         """The averaged network as it is used for predictions; kept until the next step."""
@@ -188,13 +205,13 @@ class Trainer:
 
 def make_network(plan: Plan, dataset: Dataset, method: Method, encoder: nn.Module | None) -> Classifier:
     kind = dataset.train.kind
-    if plan.recipe.tune and encoder is None:
+    if plan.network == TUNED and encoder is None:
         encoder = copy.deepcopy(PixelEncoder(find_encoder(plan.encoder))).requires_grad_(True)
     mean, std = kind.statistics(dataset.train.inputs)
     return make_classifier(
         plan.network,
         kind.shape,
-        len(dataset.train.classes),
+        heads_of(plan, dataset),
         projector=method.uses_embedding,
         seed=plan.recipe.seed,
         mean=mean,
@@ -203,11 +220,16 @@ def make_network(plan: Plan, dataset: Dataset, method: Method, encoder: nn.Modul
     )
 
 
+def heads_of(plan: Plan, dataset: Dataset) -> int:
+    """Rows of the head: one for each class; a first stage knows no classes, and its single row is not trained."""
+    return 1 if plan.is_first_stage else len(dataset.train.classes)
+
+
 def build_method(method: Method, plan: Plan, dataset: Dataset, network: Classifier) -> None:
     with seeded(plan.recipe.seed, "method"):
         method.build(
             Problem(
-                classes=len(dataset.train.classes),
+                classes=heads_of(plan, dataset),
                 features=network.features,
                 labelled=plan.labelled,
                 labels=dataset.train.labels[plan.labelled],
@@ -221,9 +243,10 @@ def build_method(method: Method, plan: Plan, dataset: Dataset, network: Classifi
 
 
 def load_start(network: Classifier, start: dict[str, Tensor]) -> None:
-    """Take over encoder and head, and what else is there; not every method has a projector."""
+    """Take over the encoder and what else is there: first stages have no head, and not every method a projector."""
     own = network.state_dict()
-    needed = {name for name in own | start if name.startswith(("encoder.", "head."))}
+    parts = ("encoder.", "head.") if "head.weight" in start else "encoder."
+    needed = {name for name in own | start if name.startswith(parts)}
     if any(name not in own or name not in start or own[name].shape != start[name].shape for name in needed):
         raise UserError("the weights to start from are of another network, other classes or another kind of data.")
     network.load_state_dict({k: v for k, v in start.items() if k in own and v.shape == own[k].shape}, strict=False)
@@ -232,17 +255,17 @@ def load_start(network: Classifier, start: dict[str, Tensor]) -> None:
 def make_optimiser(model: nn.Module, plan: Plan) -> torch.optim.SGD:
     """SGD with Nesterov momentum; no weight decay on biases and norms, which are the one-dimensional parameters.
 
-    A tuned encoder has a learning rate of its own.
+    A tuned encoder has a learning rate of its own, and some parts of methods have one that does not decay.
     """
+    tuned = "network.encoder." if plan.network == TUNED else ()
+    steady = tuple(f"method.{part}." for part in model["method"].steady)  # type: ignore[index]
+    kinds: dict[tuple[bool, bool], list[nn.Parameter]] = {(False, False): []}
+    for name, parameter in model.named_parameters():
+        kinds.setdefault((name.startswith(tuned), name.startswith(steady)), []).append(parameter)
     groups = []
-    for tuned in (False, True) if plan.recipe.tune else (False,):
-        scale = plan.recipe.encoder_rate if tuned else 1.0
-        own = [
-            parameter
-            for name, parameter in model.named_parameters()
-            if not plan.recipe.tune or name.startswith("network.encoder.") == tuned
-        ]
-        decay = {"weight_decay": plan.recipe.weight_decay, "scale": scale}
+    for (slow, constant), own in kinds.items():
+        scale = plan.recipe.encoder_rate if slow else 1.0
+        decay = {"weight_decay": plan.recipe.weight_decay, "scale": scale, "steady": constant}
         groups += [
             {"params": [p for p in own if p.ndim > 1], **decay},
             {"params": [p for p in own if p.ndim <= 1], **decay, "weight_decay": 0.0},

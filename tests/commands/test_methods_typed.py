@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from fewlabel.commands.main import main
-from fewlabel.methods import ALIASES, METHODS, TERMS, parts_of, settings_of
+from fewlabel.methods import ALIASES, METHODS, SELF_SUPERVISED, TERMS, parts_of, settings_of
 from tests.processes import fewlabel, in_process
 
 NAMES = [f"{name}{term}" for name in (*METHODS, *ALIASES) for term in ("", *(f"+{term}" for term in TERMS))]
-POSSIBLE = [name for name in NAMES if name != "icl-ssl+icl"]
+POSSIBLE = [name for name in NAMES if name != "icl-ssl+icl"] + [f"fixmatch+{name}" for name in SELF_SUPERVISED]
 TRAIN = ("train", "digits", "--labels-per-class", "2", "--steps", "2", "--network", "mlp", "--no-floor")
 
 
@@ -38,7 +38,7 @@ def test_every_method_and_term_is_parsed_with_one_of_its_settings(
     assert all(f"--{key}" in shown for key in wanted)
 
 
-@pytest.mark.parametrize("name", [*METHODS, *ALIASES, *(f"fixmatch+{term}" for term in TERMS)])
+@pytest.mark.parametrize("name", [*METHODS, *ALIASES, *(f"fixmatch+{term}" for term in TERMS | SELF_SUPERVISED)])
 def test_every_method_trains_from_a_command(name: str, tmp_path: Path) -> None:
     """In another process where the name has a sign in it, which a command line may trip over."""
     run = in_process if name.isalpha() else fewlabel

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 import torch
 
-from fewlabel import METHODS, Recipe, Setting, UserError, load, make_method
+from fewlabel import METHODS, SELF_SUPERVISED, Recipe, Setting, UserError, load, make_method
 from fewlabel.data import Dataset, Images
 from fewlabel.methods import ALIASES, TERMS, Combine, Method, full_settings, in_words, parts_of, settings_of
 from fewlabel.methods.fixmatch import FixMatch
@@ -27,7 +27,9 @@ NO_WEAK, NO_PAIR = (
     ("supervised", "mixup", "vat", "ict", "mixmatch", "remixmatch"),
     ("pseudo-label", "pi-model", "mean-teacher"),
 )
+FIRST_STAGES = [name for name in SELF_SUPERVISED if name not in TERMS]
 ALL = [base + term for base in METHODS for term in ("", *(f"+{term}" for term in TERMS))]
+ALL += [f"fixmatch+{name}" for name in FIRST_STAGES]
 
 
 def test_icl_ssl_as_the_paper_has_it() -> None:
@@ -61,8 +63,8 @@ def start(name: str, tiny: Dataset, **changes: Any) -> Trainer:
 
 def passes_of(name: str) -> int:
     base, _, term = name.partition("+")
-    extra = {"": 0, "icl": 1 + (base in NO_WEAK), "aug-contrast": base in (*NO_WEAK, *NO_PAIR)}[term]
-    return PASSES.get(base, 1) + extra
+    extra = {"": 0, "icl": 1 + (base in NO_WEAK), "aug-contrast": base in (*NO_WEAK, *NO_PAIR), "simclr": 1}
+    return PASSES.get(base, 1) + extra.get(term, 2)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -201,7 +203,7 @@ def test_the_authors_reading_looks_at_seven_batches(tiny: Dataset) -> None:
 
 
 @pytest.mark.parametrize("base", METHODS)
-@pytest.mark.parametrize("term", [*TERMS, "authors"])
+@pytest.mark.parametrize("term", [*TERMS, "authors", *FIRST_STAGES])
 def test_a_term_of_weight_0_changes_no_bit_of_its_base(base: str, term: str, tiny: Dataset) -> None:
     """Neither of the weights nor of a buffer, counters included."""
     settings: dict[str, object] = {f"{term}.weight": 0.0}
@@ -220,10 +222,10 @@ def test_a_term_of_weight_0_changes_no_bit_of_its_base(base: str, term: str, tin
     assert all(torch.equal(value, part[name]) for name, value in alone.method.state_dict().items())
 
 
-@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("term", [*TERMS, *FIRST_STAGES])
 def test_all_inputs_of_a_term_are_apart(term: str) -> None:
     for reading in ("paper", "authors") if term == "icl" else (None,):
-        method = TERMS[term](**({"reading": reading} if reading else {}))
+        method = (TERMS | SELF_SUPERVISED)[term](**({"reading": reading} if reading else {}))
         assert set(method.inputs(make_step())) <= set(method.apart)
 
 
@@ -256,7 +258,7 @@ def test_alias() -> None:
     ("name", "settings", "message"),
     [
         ("fixmach", {}, "did you mean fixmatch"),
-        ("icl", {}, "only adds to a method"),
+        ("aug-contrast", {}, "only adds to a method"),
         ("fixmatch+supervised", {}, "cannot follow"),
         ("fixmatch+ilc", {}, "did you mean icl"),
         ("fixmatch+icl+icl", {}, "twice"),
@@ -293,7 +295,7 @@ def test_settings_reach_their_part() -> None:
     assert method.parts["icl"].temperature == 0.5
 
 
-@pytest.mark.parametrize("kind", [*METHODS.values(), *TERMS.values()])
+@pytest.mark.parametrize("kind", [*METHODS.values(), *TERMS.values(), *SELF_SUPERVISED.values()])
 def test_every_setting_has_help_and_a_default(kind: type) -> None:
     for parameter in settings_of(kind).values():
         assert parameter.default is not inspect.Parameter.empty

@@ -9,7 +9,7 @@ import torch
 from fewlabel import Recipe, UserError, load, train
 from fewlabel.data import Dataset
 from fewlabel.networks.saved import load_network
-from fewlabel.runs.stages import stages_of
+from fewlabel.runs.stages import floor_stages, main_stage
 from fewlabel.training import Trainer, check_recipe, make_plan
 from tests.processes import in_process as fewlabel
 
@@ -46,7 +46,8 @@ def test_head_rows_follow_the_names(digits: Dataset, tmp_path: Path) -> None:
     plan = make_plan(check_recipe(recipe), data)
     assert plan.steps == 500
     _, before = load_network(run)
-    (stage,) = stages_of(plan, data)
+    stage = main_stage(plan, data)
+    assert not floor_stages(plan, data)
     trainer = Trainer(stage.plan, data, start=stage.start)
     for network in (trainer.network, trainer.teacher):
         assert not network.head.weight[0].any() and not network.head.bias[0].any()
@@ -54,7 +55,7 @@ def test_head_rows_follow_the_names(digits: Dataset, tmp_path: Path) -> None:
         assert torch.equal(network.head.bias[1:], before.head.bias)
         for name, value in before.encoder.state_dict().items():
             assert torch.equal(network.encoder.state_dict()[name], value)
-    _, floor = stages_of(plan, replace(data, test=replace(data.train)))
+    (floor,) = floor_stages(plan, replace(data, test=replace(data.train)))
     assert floor.start is None
 
 

@@ -19,7 +19,7 @@ from fewlabel.errors import Interrupted
 from fewlabel.runs.checkpoint import read_checkpoint
 from fewlabel.training import Trainer
 from fewlabel.training.fit import due
-from fewlabel.training.length import fit_into
+from fewlabel.training.length import Seconds, fit_into
 from tests.equal import assert_same_run, metrics
 from tests.processes import ENVIRONMENT, fewlabel, start, wait_for
 
@@ -242,16 +242,16 @@ def test_images_fix_the_number_of_steps_whatever_the_passes(digits: Dataset, tmp
     facts = json.loads((tmp_path / "run" / "recipe.json").read_text())
     assert run.history[-1]["step"] == facts["steps"] == 500 // 24
     assert facts["evaluations"] == 1  # so few images do not call for the usual 20
-    with pytest.raises(UserError, match="give more --images"):
+    with pytest.raises(UserError, match="one step takes more than 23 images"):
         train(replace(recipe, images=23, out=str(tmp_path / "b")), digits, quiet=True)
 
 
 def test_minutes_leave_room_for_training_and_too_few_are_refused(
     digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert fit_into(seconds=10.0, step=0.01, evaluation=0.5, evaluations=20) == (800, 4)  # a fifth of the time
-    assert fit_into(seconds=10.0, step=0.01, evaluation=0.05, evaluations=20) == (900, 20)
-    assert fit_into(seconds=10.0, step=0.01, evaluation=0.0, evaluations=20) == (1000, 20)
+    assert fit_into(10.0, Seconds(0.01, 0.5), 20) == (800, 4)  # a fifth of the time
+    assert fit_into(10.0, Seconds(0.01, 0.05), 20) == (900, 20)
+    assert fit_into(10.0, Seconds(0.01, 0.0), 20) == (1000, 20)
     monkeypatch.setattr("fewlabel.training.length.seconds_of", lambda *_: (0.01, 0.04))
     with pytest.raises(UserError, match="give more --minutes"):
         train(tiny(tmp_path / "b", steps=None, minutes=0.01 / 60), digits, quiet=True)
@@ -400,7 +400,7 @@ def test_what_cannot_be_trained_replaces_nothing(digits: Dataset, tmp_path: Path
     """Not even where that is found out after the data were loaded and a step was taken."""
     train(tiny(tmp_path / "run"), digits, quiet=True)
     before = (tmp_path / "run/model.safetensors").read_bytes()
-    with pytest.raises(UserError, match="give more --images"):
+    with pytest.raises(UserError, match="one step takes more than 1 images"):
         train(tiny(tmp_path / "run", steps=None, images=1), digits, overwrite=True, quiet=True)
     assert (tmp_path / "run/model.safetensors").read_bytes() == before
 
