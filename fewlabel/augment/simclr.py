@@ -44,19 +44,23 @@ def draw_boxes(height: int, width: int, draws: Draws) -> Tensor:
 
 def crop_and_resize(images: Tensor, boxes: Tensor, mirrored: Tensor) -> Tensor:
     """The boxes, stretched to the size of the image (bilinear) and mirrored where asked for."""
+    return stretched(images, boxes, mirrored, *images.shape[-2:]).round().to(torch.uint8)
+
+
+def stretched(images: Tensor, boxes: Tensor, mirrored: Tensor, height: int, width: int) -> Tensor:
+    """The boxes, stretched or shrunk to that size, as floats."""
     top, left, high, wide = boxes.to(images.device).unbind(1)
-    y = places(top, high, images.shape[-2])
-    x = places(left, wide, images.shape[-1])
+    y = places(top, high, images.shape[-2], height)
+    x = places(left, wide, images.shape[-1], width)
     x = torch.where(mirrored.to(images.device)[:, None], x.flip(1), x)
     grid = torch.stack([x[:, None, :].expand(-1, y.shape[1], -1), y[:, :, None].expand(-1, -1, x.shape[1])], -1)
-    sampled = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
-    return sampled.round().to(torch.uint8)
+    return F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
 
 
-def places(start: Tensor, length: Tensor, side: int) -> Tensor:
-    """(n, side): where along a side of the image to look, on grid_sample's scale of -1 to 1; never out of the box."""
+def places(start: Tensor, length: Tensor, side: int, count: int) -> Tensor:
+    """(n, count): where along a side of the image to look, on grid_sample's scale of -1 to 1; never out of the box."""
     start, length = start[:, None], length[:, None]
-    place = start + (torch.arange(side, device=start.device) + 0.5) * length / side
+    place = start + (torch.arange(count, device=start.device) + 0.5) * length / count
     return torch.clamp(place, start + 0.5, start + length - 0.5) * 2 / side - 1
 
 

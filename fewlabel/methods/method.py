@@ -60,7 +60,7 @@ class Term(Method):
     """A method that only adds to others: it may follow a `+`. All of its inputs are in `apart`."""
 
 
-ViewName = Annotated[Literal["weak", "strong", "simclr"], Setting("which views of the unlabelled images")]
+ViewName = Annotated[Literal["weak", "strong", "simclr", "small"], Setting("which views of the unlabelled images")]
 
 
 class TwoViews(Term):

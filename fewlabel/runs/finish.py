@@ -100,9 +100,8 @@ def finish_pretraining(directory: RunDirectory, plan: Plan, result: StageResult,
 
     as_encoder(plan, result).save(directory.path)
     write_pretraining_report(directory / REPORT, plan, result, str(directory.path))
-    terminal.say(
-        f"To train a classifier on top: fewlabel train {as_typed(plan.recipe.data)} --encoder {directory.path}"
-    )
+    data = as_typed(plan.recipe.data)
+    terminal.say(f"To train a classifier on top: fewlabel train {data} --encoder {directory.path}")
     terminal.say(f"Report: {directory / REPORT}")
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from fewlabel import Recipe, Setting, load, make_method, train
+from fewlabel import Recipe, Setting, load, make_method, pretrain, train
+from fewlabel.data import Dataset, Images
 from fewlabel.networks import make_classifier
 from fewlabel.runs.report import alarm_boxes
-from fewlabel.training import Plan, make_plan
+from fewlabel.training import Plan, check_recipe, make_plan
 from fewlabel.training.alarms import FEW_CLASSES, NONE_KEPT, advice, alarms
 from tests.methods.steps import BATCH, MU, make_problem, make_step_and_passes
 from tests.methods.steps import CLASSES as CLASSES_OF_STEPS
@@ -154,3 +155,34 @@ def test_a_healthy_run_says_nothing(steps: int, tmp_path: Path, capsys: pytest.C
     train(recipe)
     assert "Warning" not in capsys.readouterr().out
     assert 'class="warning"' not in (tmp_path / "report.html").read_text()
+
+
+def test_a_collapse_of_the_embeddings_is_told_with_advice() -> None:
+    """Once it lasts; embeddings that spread again end it."""
+    history: list[dict[str, Any]] = [{"step": step, "spread": 0.02} for step in range(10, 60, 10)]
+    assert alarms(history, 1000, ("a", "b")) == {}  # 100 steps at least
+    history += [{"step": step, "spread": 0.02} for step in range(60, 210, 10)]
+    found = alarms(history, 1000, ("a", "b"))
+    assert list(found) == ["collapse"]
+    assert "embeddings of all images are nearly the same (their spread is 2%)" in found["collapse"]
+    history += [{"step": step, "spread": 0.8} for step in range(210, 310, 10)]
+    assert alarms(history, 1000, ("a", "b")) == {}
+    digits = load("digits")
+    plans = {
+        name: make_plan(check_recipe(Recipe(method=name, steps=9), first_stage=True), digits)
+        for name in ("simclr", "simsiam")
+    }
+    assert any("--simclr.temperature" in text for text in advice("collapse", plans["simclr"]))
+    assert any("simclr or moco" in text for text in advice("collapse", plans["simsiam"]))
+
+
+def test_a_first_stage_that_collapses_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All images are the same: their embeddings are one point."""
+    images = Images(
+        torch.full((64, 1, 8, 8), 100, dtype=torch.uint8), torch.full((64,), -1), (), [str(i) for i in range(64)]
+    )
+    recipe = Recipe(method="simclr", batch=16, mu=1, steps=130, evaluations=1, network="mlp", out=str(tmp_path / "run"))
+    recipe = replace(recipe, settings={"simclr.views": "weak"})
+    pretrain(recipe, Dataset("blank", images, None, flip=False))
+    assert "the embeddings of all images are nearly the same" in capsys.readouterr().out
+    assert "nearly the same" in (tmp_path / "run/report.html").read_text()

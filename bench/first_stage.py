@@ -1,0 +1,162 @@
+"""Training from scratch on a CPU: which first stage without labels, and what the whole recipe comes to.
+
+    python -m bench.first_stage screen --root DIR               variants, 10 minutes each, judged by a probe
+    python -m bench.first_stage train --root DIR                30 and 60 minutes, 4 labels per class, seeds 0 to 2
+    python -m bench.first_stage train --root DIR --data svhn --minutes 30
+    python -m bench.first_stage show                            the tables, from what there is
+
+Every result is added to docs/results/first-stage.jsonl, and what is there is not run again. A run takes both cores: let
+nothing else run beside it. The probe never looks at test images: networks are trained on the training images without
+labels, and judged by logistic regression on 4 labels per class (mean of ten draws) and on 8,000 labels of the first
+40,000 training images, tested on the others.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from bench.results import FOLDER, add_result, read_results
+from fewlabel import Dataset, FewLabelClassifier, Recipe, load, pretrain, suggest, train
+from fewlabel.evaluate import features_by
+from fewlabel.networks.saved import load_network
+from fewlabel.runs.directory import RunDirectory
+from fewlabel.runs.first_stage import encoded_by_first_stage
+
+RESULTS = FOLDER / "first-stage.jsonl"
+HELD_OUT = 40_000  # of the training images, from this one on
+SCREEN_MINUTES = 10.0
+# What a screen changes; the first is what all others are compared with.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+}
+
+
+# ---- screens
+
+
+def screen(name: str, data: Dataset, minutes: float) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        changes = VARIANTS[name]
+        recipe = Recipe(data="cifar10", method="simclr", batch=256, mu=1, minutes=minutes, evaluations=2)
+        run = pretrain(replace(recipe, out=f"{folder}/run", **changes), data, quiet=True)
+        _, network = load_network(run)
+        rows = features_by(network, data.train.inputs).numpy()
+        history = RunDirectory(run).finished_history()
+    labels = data.train.labels.numpy()
+    return {
+        "part": "screen",
+        "variant": name,
+        "minutes": minutes,
+        "steps": history[-1]["step"],
+        "images_per_second": history[-1]["images_per_second"],
+        "neighbours": round(100 * history[-1]["neighbour_accuracy"], 2),
+        **probe(rows, labels),
+    }
+
+
+def probe(rows: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[str, float]:
+    rows = (rows - rows.mean(0)) / rows.std(0).clip(1e-6)
+    train, test = slice(0, HELD_OUT), slice(HELD_OUT, None)
+
+    def right(chosen: NDArray[np.int64], strength: float) -> float:
+        model = LogisticRegression(C=strength, max_iter=200).fit(rows[chosen], labels[chosen])
+        return 100 * float(model.score(rows[test], labels[test]))
+
+    few = []
+    for seed in range(10):
+        draw = np.random.default_rng(seed)
+        picks = [draw.choice(np.flatnonzero(labels[train] == label), 4, replace=False) for label in np.unique(labels)]
+        few.append(right(np.concatenate(picks), 1.0))
+    return {"few": round(statistics.mean(few), 2), "many": round(right(np.arange(8000), 0.01), 2)}
+
+
+# ---- whole runs
+
+
+def whole_run(data: str, root: str, minutes: float, seed: int, out: Path) -> list[dict[str, Any]]:
+    """The documented command, and beside it the same first stage with labels that `suggest` chose."""
+    recipe = Recipe(data=data, root=root, labels_per_class=4, pretrain="simclr", minutes=minutes, seed=seed)
+    began = time.perf_counter()
+    run = train(replace(recipe, out=str(out / f"{data}-{minutes:g}-{seed}")), resume=True, quiet=True)
+    facts = {"part": "train", "data": data, "minutes": minutes, "seed": seed}
+    results = [
+        facts
+        | {
+            "labels": "balanced",
+            "accuracy": run.accuracy,
+            "floor": run.floor,
+            "took": round((time.perf_counter() - began) / 60, 2),
+        }
+    ]
+    images = load(data, root)
+    features = encoded_by_first_stage(RunDirectory(run.directory), images)
+    assert features.test is not None
+    count = 4 * len(images.train.classes)
+    chosen = suggest(features.train.inputs.numpy(), count, seed=seed)
+    labels = np.full(len(features.train), -1)
+    labels[chosen] = features.train.labels.numpy()[chosen]
+    head = FewLabelClassifier(steps=2000, random_state=seed).fit(features.train.inputs.numpy(), labels)
+    right = head.predict(features.test.inputs.numpy()) == features.test.labels.numpy()
+    seen = len(np.unique(labels[chosen]))  # a class that was not seen cannot be predicted
+    results.append(facts | {"labels": "suggested", "accuracy": float(right.mean()), "classes": seen})
+    return results
+
+
+# ---- tables
+
+
+def show() -> str:
+    lines = ["| variant | images/s | steps | 4 labels per class | 8,000 labels |", "|---|---|---|---|---|"]
+    for row in read_results(RESULTS):
+        if row["part"] == "screen":
+            speed = f"{row['images_per_second']:.0f} | {row['steps']}"
+            lines.append(f"| {row['variant']} | {speed} | {row['few']:.1f} | {row['many']:.1f} |")
+    cells: dict[tuple[str, float, str], list[float]] = defaultdict(list)
+    for row in read_results(RESULTS):
+        if row["part"] == "train" and row["accuracy"] is not None:
+            cells[row["data"], row["minutes"], row["labels"]].append(100 * row["accuracy"])
+    lines += ["", "| data | minutes | labels | test accuracy | seeds |", "|---|---|---|---|---|"]
+    for (data, minutes, labels), found in cells.items():
+        spread = f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else ""
+        each = ", ".join(f"{value:.1f}" for value in found)
+        lines.append(f"| {data} | {minutes:g} | {labels} | {statistics.mean(found):.1f}{spread} | {each} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("screen", "train", "show"))
+    parser.add_argument("--root", default=".", help="where the official files lie")
+    parser.add_argument("--data", default="cifar10")
+    parser.add_argument("--minutes", type=float, nargs="+")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--only", nargs="+", default=list(VARIANTS), help="variants to screen")
+    parser.add_argument("--out", type=Path, default=Path("runs/first-stage"))
+    options = parser.parse_args()
+    done = read_results(RESULTS)
+    if options.part == "screen":
+        data, (minutes,) = load("cifar10", options.root), options.minutes or [SCREEN_MINUTES]
+        for name in options.only:
+            if not any(row.get("variant") == name and row["minutes"] == minutes for row in done):
+                add_result(RESULTS, screen(name, data, minutes))
+    elif options.part == "train":
+        for minutes in options.minutes or [30.0, 60.0]:
+            for seed in options.seeds:
+                same = {"part": "train", "data": options.data, "minutes": minutes, "seed": seed}
+                if not any(same.items() <= row.items() for row in done):
+                    for line in whole_run(options.data, options.root, minutes, seed, options.out):
+                        add_result(RESULTS, line)
+    print(show())
+
+
+if __name__ == "__main__":
+    main()
