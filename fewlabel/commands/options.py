@@ -49,7 +49,8 @@ def pretrain_command(action: Action, words: Sequence[str]) -> Callable[..., None
         "method": recipe["method"]._replace(default=FIRST, setting=Setting(help_text, group=TRAINING)),
         "batch": recipe["pretrain_batch"]._replace(setting=Setting("examples per step", least=2, group=TRAINING)),
         "images": recipe["pretrain_images"],
-        "learning_rate": recipe["pretrain_rate"]._replace(setting=Setting("default 0.1", above=0, group=TRAINING)),
+        "precision": recipe["pretrain_precision"],
+        "learning_rate": recipe["pretrain_rate"]._replace(setting=Setting("default 0.3", above=0, group=TRAINING)),
     }
     fields = {name: other.get(name, recipe[name]) for name in PRETRAIN_FIELDS}
     return recipe_command(action, fields, parts_of(method), mu=1)

@@ -20,6 +20,7 @@ class BarlowTwins(TwoViews):
 
     paper = "https://arxiv.org/abs/2103.03230"
     apart = {"first": "first", "second": "second"}  # noqa: RUF012
+    first_stage = {"views": "small"}  # noqa: RUF012
 
     def __init__(
         self,

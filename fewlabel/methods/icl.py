@@ -29,7 +29,7 @@ class ICL(Term):
         "mixed weak": "mixed",
         "mixed strong": "mixed",
     }
-    first_stage = {"views": "simclr", "share": 1.0}  # noqa: RUF012
+    first_stage = {"views": "small", "share": 1.0}  # noqa: RUF012
     defaults_for = {  # noqa: RUF012
         "vectors": {"weight": 0.1, "share": 1.0},
         "features": {"weight": 0.1, "share": 1.0},

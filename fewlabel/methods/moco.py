@@ -28,6 +28,7 @@ class MoCo(TwoViews):
 
     paper = "https://arxiv.org/abs/1911.05722"
     apart = {"first": "queries"}  # noqa: RUF012
+    first_stage = {"views": "small"}  # noqa: RUF012
 
     def __init__(
         self,

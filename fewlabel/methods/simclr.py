@@ -22,6 +22,7 @@ class SimCLR(TwoViews):
 
     paper = "https://arxiv.org/abs/2002.05709"
     apart = {"first": "views", "second": "views"}  # noqa: RUF012
+    first_stage = {"views": "small"}  # noqa: RUF012
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ class SimSiam(TwoViews):
     paper = "https://arxiv.org/abs/2011.10566"
     apart = {"first": "first", "second": "second"}  # noqa: RUF012
     steady = ("predictor",)
+    first_stage = {"views": "small"}  # noqa: RUF012
 
     def __init__(
         self,

@@ -127,7 +127,11 @@ class Recipe:
         int, Setting("unlabelled examples per step of the first stage", least=2, group=ADVANCED)
     ] = 256
     pretrain_rate: Annotated[
-        float | None, Setting("learning rate of the first stage; default 0.1", above=0, group=ADVANCED)
+        float | None, Setting("learning rate of the first stage; default 0.3", above=0, group=ADVANCED)
+    ] = None
+    pretrain_precision: Annotated[
+        Literal["float32", "bfloat16", "float16"] | None,
+        Setting("of the first stage; default bfloat16 on cuda and on CPUs that have it, else float32", group=ADVANCED),
     ] = None
     pretrain_share: Annotated[
         float, Setting("with --minutes: share of the first stage, at least", above=0, below=1, group=ADVANCED)
@@ -192,6 +196,7 @@ class Recipe:
             batch=self.pretrain_batch,
             mu=1,
             learning_rate=self.pretrain_rate,
+            precision=self.pretrain_precision,
             images=self.pretrain_images,
             steps=self.pretrain_steps,
             minutes=None,

@@ -259,6 +259,7 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
         (("pretrain", "nowhere"), "unknown data set or folder"),
         (("pretrain", "digits", "--images", "3"), "one step takes more than 3 images"),
         (("pretrain",), "requires an argument"),
+        (("pretrain", "digits", "--network", "mlp", "--simclr.views", "small"), "takes images of one size"),
     ],
 )
 def test_mistakes(words: tuple[str, ...], message: str, tmp_path: Path) -> None:

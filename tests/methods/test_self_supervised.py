@@ -144,7 +144,7 @@ def test_the_queue_of_moco_is_not_longer_than_the_set() -> None:
 
 def test_icl_as_a_first_stage_mixes_all_of_a_batch_of_simclr_views() -> None:
     settings = full_settings("icl", {})
-    assert (settings["icl.views"], settings["icl.share"]) == ("simclr", 1.0)
+    assert (settings["icl.views"], settings["icl.share"]) == ("small", 1.0)
     assert full_settings("fixmatch+icl", {})["icl.views"] == "weak"
     assert full_settings("icl", {"views": "strong"})["icl.views"] == "strong"
     step, method = make_step(), ICL(views="simclr", share=1.0)
@@ -224,7 +224,7 @@ def test_settings_reach_the_stage_that_names_the_part() -> None:
     assert not any(name.startswith("simclr") for name in main)
     main, first = planned(pretrain="icl", settings={"icl.temperature": 0.6})
     assert main["icl.temperature"] == first["icl.temperature"] == 0.6
-    assert (main["icl.views"], first["icl.views"]) == ("weak", "simclr")
+    assert (main["icl.views"], first["icl.views"]) == ("weak", "small")
     main, first = planned(pretrain="icl", settings={"first-stage.icl.weight": 0.9})
     assert (main["icl.weight"], first["icl.weight"]) == (0.1, 0.9)
 
