@@ -98,7 +98,7 @@ def parts_of(name: str) -> dict[str, type[Method]]:
     if base not in METHODS:
         check_method(base)
     parts: dict[str, type[Method]] = {base: METHODS[base]}
-    after_plus = TERMS | SELF_SUPERVISED
+    after_plus = SELF_SUPERVISED | TERMS
     for term in terms:
         if term in METHODS:
             raise UserError(f"'{term}' cannot follow a '+': only {', '.join(after_plus)} can.")
