@@ -33,6 +33,11 @@ def read_table(path: Path, what: str) -> list[Row]:
 
 def as_text(path: Path, content: bytes, what: str) -> str:
     """UTF-8 and UTF-16 with and without a mark at the beginning, else Windows' code page 1252."""
+    return decoded(path, content, what)[1]
+
+
+def decoded(path: Path, content: bytes, what: str, whole: bool = True) -> tuple[str, str]:
+    """The encoding, and the text; where it is not the `whole` content, it may end within a letter."""
     zeros = content[:1000:2].count(0), content[1:1000:2].count(0)
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encodings = ["utf-16"]
@@ -41,14 +46,14 @@ def as_text(path: Path, content: bytes, what: str) -> str:
     else:
         encodings = ["utf-8-sig", "cp1252"]
     if content.startswith(codecs.BOM_UTF8):  # as we write it, with whatever bytes a file's name has
-        return content.decode("utf-8-sig", "surrogateescape")
+        return "utf-8-sig", content.decode("utf-8-sig", "surrogateescape")
     for encoding in encodings:
         try:
-            text = content.decode(encoding)
+            text = codecs.getincrementaldecoder(encoding)().decode(content, final=whole)
         except UnicodeDecodeError:
             continue
         if "\0" not in text:
-            return text
+            return encoding, text
     raise UserError(f"the {what} {path} is not a table in text: save it as CSV.")
 
 

@@ -1,0 +1,166 @@
+"""Columns of a table as numbers: what each one is, and how a row of cells becomes a row of float32."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from .records import is_missing
+
+CATEGORIES = 50  # values of a column that have a place of their own; rarer ones share "other"
+TOO_MANY = 0.5  # of the rows: a column of more different values tells rows apart, not classes
+COUNTED = 20_000  # different values of a column, at most
+KEPT = 20_000  # numbers of a column from which its median is taken
+DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"  # the day
+    r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?"  # and perhaps the time
+)
+DATES = 0.8  # of the cells
+
+
+@dataclass(frozen=True)
+class Column:
+    """What became of a column."""
+
+    name: str
+    role: str  # number, category or dropped
+    median: float = 0.0  # in place of missing numbers
+    missing: bool = False  # does a further number say whether it is missing?
+    categories: tuple[str, ...] = ()
+    why: str = ""  # it was dropped
+
+    @property
+    def width(self) -> int:
+        """How many numbers it becomes."""
+        if self.role == "category":
+            return len(self.categories) + 1  # and "other"
+        return 1 + self.missing if self.role == "number" else 0
+
+    def describe(self) -> str:
+        if self.role == "number":
+            filled = f", missing ones are {self.median:g} and marked" if self.missing else ""
+            return f"{self.name}: number{filled}"
+        if self.role == "category":
+            return f"{self.name}: {len(self.categories)} categories and other"
+        return f"{self.name}: left out ({self.why})"
+
+    def encode(self, cell: str) -> list[float]:
+        """The numbers of one cell."""
+        if self.role == "dropped":
+            return []
+        if self.role == "category":
+            places = [0.0] * self.width
+            places[self.categories.index(cell) if cell in self.categories else -1] = 1.0
+            return places
+        value = as_number(cell)
+        if value is None:
+            if not is_missing(cell):
+                raise UserError(f"column '{self.name}' holds numbers, but also '{cell}': mend or empty that cell.")
+            return [self.median] + [1.0] * self.missing
+        return [value] + [0.0] * self.missing
+
+
+@dataclass(frozen=True)
+class TableForm:
+    """All columns of a table that are learnt from, in the order of the numbers."""
+
+    columns: tuple[Column, ...]
+
+    @property
+    def width(self) -> int:
+        return sum(column.width for column in self.columns)
+
+    def encode(self, rows: Iterable[Sequence[str]], count: int) -> NDArray[np.float32]:
+        """(count, width) of rows of cells, one for each column."""
+        table = np.empty((count, self.width), np.float32)
+        for place, cells in enumerate(rows):
+            table[place] = [x for column, cell in zip(self.columns, cells, strict=True) for x in column.encode(cell)]
+        return table
+
+    def to_list(self) -> list[dict[str, Any]]:
+        return [asdict(column) for column in self.columns]
+
+    @classmethod
+    def from_list(cls, columns: list[dict[str, Any]]) -> "TableForm":
+        return cls(tuple(Column(**column | {"categories": tuple(column["categories"])}) for column in columns))
+
+
+@dataclass
+class Seen:
+    """What a column was seen to hold, row by row."""
+
+    name: str
+    rows: int = 0
+    missing: int = 0
+    dates: int = 0
+    other: str | None = None  # a cell that is no number
+    numbers: list[float] = field(default_factory=list)
+    values: Counter[str] = field(default_factory=Counter)
+
+    def add(self, cell: str) -> None:
+        self.rows += 1
+        if is_missing(cell):
+            self.missing += 1
+            return
+        value = as_number(cell)
+        if value is None:
+            self.other = self.other or cell
+            self.dates += DATE.fullmatch(cell) is not None
+        elif len(self.numbers) < KEPT:
+            self.numbers.append(value)
+        if len(self.values) < COUNTED or cell in self.values:
+            self.values[cell] += 1
+
+    def decide(self) -> Column:
+        """A number where all cells are, else a category; refuses dates and what tells every row apart."""
+        there = self.rows - self.missing
+        if not there:
+            return Column(self.name, "dropped", why="empty")
+        if len(self.values) == 1 and not self.missing:
+            return Column(self.name, "dropped", why="the same in all rows")
+        if self.other is None:
+            return Column(self.name, "number", float(np.median(self.numbers)), self.missing > 0)
+        if self.dates >= DATES * there:
+            raise UserError(
+                f"column '{self.name}' holds dates, such as {self.other}: leave it out with --drop '{self.name}', or "
+                "turn it into numbers."
+            )
+        if len(self.values) > min(TOO_MANY * there, COUNTED - 1) and there > CATEGORIES:
+            many = f"{len(self.values)}{' or more' if len(self.values) == COUNTED else ''}"
+            raise UserError(
+                f"column '{self.name}' has {many} different values in {there} rows, such as "
+                f"'{self.other[:40]}': leave it out with --drop '{self.name}', or give it as --text-column."
+            )
+        common = tuple(value for value, _ in self.values.most_common(CATEGORIES))
+        return Column(self.name, "category", categories=tuple(sorted(common)))
+
+
+def find_form(header: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[TableForm, int]:
+    """What each column becomes, and how many rows there are."""
+    seen = [Seen(name) for name in header]
+    count = 0
+    for cells in rows:
+        count += 1
+        for column, cell in zip(seen, cells, strict=True):
+            column.add(cell)
+    form = TableForm(tuple(column.decide() for column in seen))
+    if count and not form.width:
+        raise UserError("no column is left to learn from: all are empty, the same in all rows, or dropped.")
+    return form, count
+
+
+def as_number(cell: str) -> float | None:
+    """A finite number, also with a decimal comma; None where it is none."""
+    try:
+        value = float(cell)
+    except ValueError:
+        if not re.fullmatch(r"[+-]?\d+,\d+", cell):
+            return None
+        value = float(cell.replace(",", "."))
+    return value if math.isfinite(value) else None

@@ -1,0 +1,177 @@
+"""Records: the rows of a table of texts, numbers and categories, read some at a time from whatever file they lie in."""
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError, unknown
+from .tables import decoded, separated
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
+SNIFFED = 1 << 20  # bytes by which encoding and separator are found
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "#n/a"})
+LONGEST = 1 << 24  # characters of one cell
+CHUNK = 10_000  # rows of a parquet file at a time
+
+Cells = list[str]
+
+
+@dataclass(frozen=True)
+class Records:
+    """A file of rows with a header. Rows are read anew each time they are asked for, and never all at once."""
+
+    path: Path
+    header: tuple[str, ...]
+
+    def column(self, name: str) -> int:
+        """The place of a column; a wrong name is answered with the nearest ones."""
+        if name not in self.header:
+            raise unknown(f"column of {self.path}", name, self.header)
+        return self.header.index(name)
+
+    def __iter__(self) -> Iterator[Cells]:
+        """The cells of each row, as many as the header has; missing ones are empty."""
+        for number, cells in enumerate(read_rows(self.path, self.header), 1):
+            if len(cells) > len(self.header) and any(cells[len(self.header) :]):
+                raise UserError(
+                    f"row {number} of {self.path} has {len(cells)} cells where the header has {len(self.header)}: is a "
+                    "separator or a quote missing?"
+                )
+            yield (cells + [""] * len(self.header))[: len(self.header)]
+
+
+def open_records(path: Path) -> Records:
+    """The file, with its header read and checked."""
+    if not path.is_file():
+        raise UserError(f"there is no file {path}.")
+    header = read_header(path)
+    if not header:
+        raise UserError(f"{path} is empty: it needs a first line with the names of the columns.")
+    for place, name in enumerate(header):
+        if name in header[:place]:
+            raise UserError(f"{path} has two columns called '{name}': rename or remove one.")
+    return Records(path, tuple(header))
+
+
+def read_header(path: Path) -> list[str]:
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        return parquet_header(path)
+    if kind == ".jsonl":
+        return json_header(path)
+    return next(csv_rows(path), [])
+
+
+def read_rows(path: Path, header: Sequence[str]) -> Iterator[Cells]:
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        yield from parquet_rows(path, header)
+    elif kind == ".jsonl":
+        yield from ([as_cell(found.get(name)) for name in header] for found in json_objects(path))
+    else:
+        rows = csv_rows(path)
+        next(rows)
+        yield from rows
+
+
+# ---- CSV and TSV
+
+
+def csv_rows(path: Path) -> Iterator[Cells]:
+    """The rows that are not empty, header included, without spaces around cells."""
+    with open(path, "rb") as file:
+        sample = file.read(SNIFFED)
+    encoding, sniffed = decoded(path, sample, "table", whole=len(sample) < SNIFFED)
+    separator, rest = separated(sniffed) if path.suffix.lower() != ".tsv" else ("\t", sniffed)
+    csv.field_size_limit(LONGEST)
+    try:
+        with open(path, encoding=encoding, errors="strict", newline="") as file:
+            if len(rest) < len(sniffed):
+                file.readline()  # which named the separator
+            for cells in csv.reader(file, delimiter=separator, skipinitialspace=True):
+                if any(cells):
+                    yield [cell.strip(" \u00a0\r\n") for cell in cells]
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} is in {encoding} at its beginning, but not byte {error.start} and after: save it in one encoding, "
+            "UTF-8 best."
+        ) from error
+    except csv.Error as error:
+        raise UserError(f"{path} is not a CSV file ({error}).") from error
+
+
+# ---- JSON, an object a line
+
+
+def json_objects(path: Path) -> Iterator[dict[str, Any]]:
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                found = json.loads(line)
+                if not isinstance(found, dict):
+                    raise ValueError("it is no object")
+            except ValueError as error:
+                raise UserError(f"line {number} of {path} is not a JSON object ({error}).") from error
+            yield found
+
+
+def json_header(path: Path) -> list[str]:
+    """All names that any line has, in the order in which they come."""
+    names: dict[str, None] = {}
+    for found in json_objects(path):
+        names |= dict.fromkeys(found)
+    return list(names)
+
+
+def as_cell(value: Any) -> str:
+    """As it would stand in a CSV file."""
+    if value is None or value != value:  # NaN
+        return ""
+    if isinstance(value, dict | list):
+        raise UserError("a cell holds a list or an object: texts, numbers and categories can be used.")
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+# ---- parquet
+
+
+def parquet(path: Path) -> Any:
+    try:
+        from pyarrow.parquet import ParquetFile  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError as error:
+        raise UserError(f"to read {path} install pyarrow, or save it as CSV.") from error
+    try:
+        return ParquetFile(path)
+    except Exception as error:  # a damaged file makes it raise whatever
+        raise UserError(f"{path} is not a parquet file that can be read ({error}).") from error
+
+
+def parquet_header(path: Path) -> list[str]:
+    return [str(name) for name in parquet(path).schema_arrow.names]
+
+
+def parquet_rows(path: Path, header: Sequence[str]) -> Iterator[Cells]:
+    for batch in parquet(path).iter_batches(CHUNK):
+        columns = [batch.column(place).to_pylist() for place in range(len(header))]
+        yield from ([as_cell(value) for value in row] for row in zip(*columns, strict=True))
+
+
+# ---- how a row is known
+
+
+def row_name(number: int, cells: Sequence[str]) -> str:
+    """By its number and its content, so that a row that was changed or moved is not taken for the one it was."""
+    content = "\x1f".join(cells).encode("utf-8", "surrogateescape")
+    return f"{number}-{hashlib.blake2b(content, digest_size=4).hexdigest()}"
+
+
+def is_missing(cell: str) -> bool:
+    return cell.casefold() in MISSING

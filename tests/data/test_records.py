@@ -1,0 +1,185 @@
+"""Tables as files: read a row at a time, in whatever separator, encoding and format."""
+
+import json
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fewlabel import UserError
+from fewlabel.data.columns import Column, TableForm, as_number, find_form
+from fewlabel.data.records import open_records, row_name
+
+HEADER = ("id", "text", "label")
+ROWS = [["1", "Tea, and; cake", "good"], ["2", 'He said "no"\nand left', ""], ["3", "Füße, 5 €", "bad"]]
+
+
+def csv_text(separator: str) -> str:
+    lines = [separator.join(HEADER)]
+    for row in ROWS:
+        lines.append(separator.join('"' + cell.replace('"', '""') + '"' for cell in row))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
+def test_csv_in_every_separator_and_encoding(separator: str, encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(csv_text(separator).encode(encoding))
+    records = open_records(path)
+    assert records.header == HEADER
+    assert list(records) == list(records) == ROWS
+
+
+def test_other_formats(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text(csv_text("\t"), encoding="utf-8")
+    objects = [dict(zip(HEADER, row, strict=True)) for row in ROWS]
+    lines = [
+        json.dumps({**entry, "id": int(entry["id"])} | ({} if entry["label"] else {"label": None})) for entry in objects
+    ]
+    (tmp_path / "b.jsonl").write_text("\n\n".join(lines))
+    for name in ("a.tsv", "b.jsonl"):
+        records = open_records(tmp_path / name)
+        assert (records.header, list(records)) == (HEADER, ROWS)
+
+
+def test_parquet(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    from pyarrow.parquet import write_table  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    columns = {name: [row[place] or None for row in ROWS] for place, name in enumerate(HEADER)}
+    write_table(arrow.table(columns), tmp_path / "c.parquet")
+    records = open_records(tmp_path / "c.parquet")
+    assert (records.header, list(records)) == (HEADER, ROWS)
+
+
+def test_a_line_that_names_the_separator(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("sep=|\na|b\n1|2\n")
+    records = open_records(tmp_path / "t.csv")
+    assert (records.header, list(records)) == (("a", "b"), [["1", "2"]])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"", "is empty"),
+        ("a.csv", b"a,b,a\n1,2,3\n", "two columns called 'a'"),
+        ("a.csv", b"a,b\n1,2\n1,2,3\n", "row 2 of .* has 3 cells where the header has 2"),
+        ("a.jsonl", b'{"a": 1}\n[1]\n', "line 2 .* is not a JSON object"),
+        ("a.jsonl", b'{"a": 1}\n{"a":\n', "line 2 .* is not a JSON object"),
+        ("a.jsonl", b'{"a": [1, 2]}\n', "a cell holds a list or an object"),
+        ("a.parquet", b"PAR1 no", "parquet|pyarrow"),
+        ("a.csv", b"a,b\n" + b"x,y\n" * 400_000 + "ä,ö\n".encode("cp1252") * 10, "save it in one encoding"),
+        ("a.csv", b"\x00\x01\x02\x03" * 100, "is not a table in text"),
+    ],
+)
+def test_what_cannot_be_read(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        list(open_records(tmp_path / name))
+
+
+def test_a_wrong_column_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("review,stars\nx,1\n")
+    with pytest.raises(UserError, match="did you mean review"):
+        open_records(tmp_path / "t.csv").column("reveiw")
+    with pytest.raises(UserError, match="there is no file"):
+        open_records(tmp_path / "nowhere.csv")
+
+
+def test_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
+    """30 MB of file in 6 MB of memory."""
+    path = tmp_path / "large.csv"
+    with open(path, "w") as file:
+        file.write("a,b\n")
+        for i in range(300_000):
+            file.write(f"{i},{'word ' * 19}\n")
+    tracemalloc.start()
+    count = sum(1 for _ in open_records(path))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == 300_000
+    assert peak < 12e6  # the sample by which encoding and separator are found, and its lines
+
+
+def test_a_row_is_known_by_number_and_content() -> None:
+    assert row_name(3, ["a", "b"]) == row_name(3, ["a", "b"])
+    names = {row_name(3, ["a", "b"]), row_name(4, ["a", "b"]), row_name(3, ["a", "c"]), row_name(3, ["ab", ""])}
+    assert len(names) == 4
+
+
+# ---- columns
+
+
+def form_of(header: str, *rows: str) -> tuple[TableForm, list[list[str]]]:
+    cells = [row.split("|") for row in rows]
+    return find_form(header.split("|"), cells)[0], cells
+
+
+def test_numbers_categories_and_what_is_missing() -> None:
+    form, rows = form_of("age|city|size", "30|Rome|1,5", "|Oslo|2", "50|Rome|?", "40|Bonn|NA")
+    age, city, size = form.columns
+    assert (age.role, age.median, age.missing) == ("number", 40.0, True)
+    assert (city.role, city.categories) == ("category", ("Bonn", "Oslo", "Rome"))
+    assert (size.role, size.median) == ("number", 1.75)
+    found = form.encode([*rows, ["20", "Paris", ""]], 5)
+    expected = [
+        [30, 0, 0, 0, 1, 0, 1.5, 0],
+        [40, 1, 0, 1, 0, 0, 2, 0],
+        [50, 0, 0, 0, 1, 0, 1.75, 1],
+        [40, 0, 1, 0, 0, 0, 1.75, 1],
+        [20, 0, 0, 0, 0, 1, 1.75, 1],  # a city that was not there is "other"
+    ]
+    assert np.array_equal(found, np.array(expected, np.float32))
+    assert found.dtype == np.float32
+    assert [column.describe() for column in form.columns] == [
+        "age: number, missing ones are 40 and marked",
+        "city: 3 categories and other",
+        "size: number, missing ones are 1.75 and marked",
+    ]
+    assert TableForm.from_list(json.loads(json.dumps(form.to_list()))) == form
+
+
+def test_columns_that_say_nothing_are_left_out() -> None:
+    form, rows = form_of("a|b|c", "1||x", "2||x", "3|NA|x")
+    assert [column.role for column in form.columns] == ["number", "dropped", "dropped"]
+    assert form.columns[1].describe() == "b: left out (empty)"
+    assert form.columns[2].describe() == "c: left out (the same in all rows)"
+    assert form.encode(rows, 3).tolist() == [[1], [2], [3]]
+    with pytest.raises(UserError, match="no column is left"):
+        form_of("a|b", "x|", "x|")
+
+
+@pytest.mark.parametrize("date", ["2024-05-17", "17.5.2024", "5/17/24", "2024-05-17 08:30", "2024-05-17T08:30:00Z"])
+def test_dates_are_refused(date: str) -> None:
+    with pytest.raises(UserError, match=r"column 'when' holds dates, such as .*--drop 'when'"):
+        form_of("n|when", *(f"{i}|{date}" for i in range(9)), "9|2023-01-01")
+
+
+def test_names_and_texts_are_no_categories() -> None:
+    with pytest.raises(UserError, match=r"column 'who' has 60 different values in 60 rows.*--drop 'who'"):
+        form_of("who|n", *(f"person {i}|{i}" for i in range(60)))
+
+
+def test_rare_categories_share_a_place() -> None:
+    rows = [f"v{i % 60:02d}|{i}" for i in range(600)] + [f"v{i:02d}|{i}" for i in range(50)]
+    form, _ = form_of("kind|n", *rows)
+    assert form.columns[0].categories == tuple(f"v{i:02d}" for i in range(50))
+    assert form.columns[0].encode("v59") == form.columns[0].encode("never") == [0.0] * 50 + [1.0]
+
+
+def test_a_word_among_numbers_later_is_an_error() -> None:
+    column = Column("age", "number", 40.0, True)
+    with pytest.raises(UserError, match="column 'age' holds numbers, but also 'old'"):
+        column.encode("old")
+    assert column.encode("NA") == [40.0, 1.0]
+    assert Column("age", "number", 40.0, False).encode("") == [40.0]  # nothing was missing in training
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [("1", 1.0), ("-2.5e3", -2500.0), ("3,14", 3.14), ("inf", None), ("nan", None), ("1,234,567", None), ("x", None)],
+)
+def test_numbers(cell: str, value: float | None) -> None:
+    assert as_number(cell) == value
