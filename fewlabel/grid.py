@@ -140,7 +140,8 @@ def result_path(out: Path, recipe: Recipe) -> Path:
 def name_of(recipe: Recipe) -> str:
     """Method and seed to read, and a key of all that the run computes and of the version that computes it."""
     content = {name: value for name, value in recipe.to_dict().items() if name not in PLACES}
-    if not recipe.data.endswith(".npz"):  # pictures: a default that is spelled out is the same run
+    # Of pictures from scratch a default that is spelled out is the same run.
+    if not recipe.data.endswith(".npz") and recipe.pretrain is None:
         content["settings"] = full_settings(recipe.method, recipe.settings)
     content["version"] = __version__
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]

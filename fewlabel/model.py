@@ -21,7 +21,17 @@ from .export import export_onnx
 from .files import write_atomically, write_json
 from .methods import SELF_SUPERVISED
 from .networks import TUNED, Classifier
-from .networks.saved import DAMAGE, DESCRIPTION, FORMAT, WEIGHTS, damaged, load_network, portable, read_description
+from .networks.saved import (
+    DAMAGE,
+    DESCRIPTION,
+    FIRST_STAGE,
+    FORMAT,
+    WEIGHTS,
+    damaged,
+    load_network,
+    portable,
+    read_description,
+)
 from .predictions import Predictions
 from .training import choose_device
 
@@ -135,7 +145,8 @@ class Model:
         """Write an ONNX file with the preprocessing inside; class names are in its metadata."""
         metadata = {"classes": json.dumps(list(self.classes)), "method": self.method}
         if self.encoder != NONE:
-            metadata |= {"encoder": self.encoder, "licence of the encoder": find_encoder(self.encoder).licence}
+            name = FIRST_STAGE if Path(self.encoder).name == FIRST_STAGE else self.encoder  # no path of this machine
+            metadata |= {"encoder": name, "licence of the encoder": find_encoder(self.encoder).licence}
         export_onnx(self.network, self.kind, metadata, Path(path))
 
     def network_probabilities(self, inputs: Tensor) -> Tensor:

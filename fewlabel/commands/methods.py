@@ -30,7 +30,7 @@ def methods(name: Annotated[str | None, Parameter(help="describe this one")] = N
     for alias, meaning in ALIASES.items():
         console.print(f"[bold]{alias}[/]  is another name of {meaning}")
     console.print(
-        f"\n{', '.join(f'+{term}' for term in AFTER_PLUS)} may follow every other name: mixmatch+icl. "
+        f"\n{', '.join(f'+{term}' for term in AFTER_PLUS)} may follow every method: mixmatch+icl. "
         f"{', '.join(SELF_SUPERVISED)} need no labels: --pretrain simclr makes one a first stage. "
         "`fewlabel methods NAME` describes one.",
         soft_wrap=True,

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 
 from ..methods import SELF_SUPERVISED, Method, check_first_stage, parts_of, settings_of
+from ..networks.saved import FIRST_STAGE
 from ..settings import Parameter as Declared
 from ..settings import Setting, parameters_of
 from ..training import Recipe
-from ..training.recipe import GROUPS, OUTPUT, TRAINING
+from ..training.recipe import ADVANCED, GROUPS, OUTPUT, TRAINING
 
 MORE = {  # options of `train` that are no part of a recipe
     "resume": Declared(bool, False, Setting("continue the run in --out", group=OUTPUT)),
@@ -35,7 +36,8 @@ def train_command(action: Action, words: Sequence[str]) -> Callable[..., None]:
     parts = parts_of(chosen(words, "--method", Recipe.method))
     if first := chosen(words, "--pretrain"):
         check_first_stage(first)
-        parts |= parts_of(first)
+        both = {f"{FIRST_STAGE}.{part}": method for part, method in parts_of(first).items() if part in parts}
+        parts |= parts_of(first) | both
     return recipe_command(action, recipe, parts)
 
 
@@ -48,7 +50,20 @@ def pretrain_command(action: Action, words: Sequence[str]) -> Callable[..., None
     other = {
         "method": recipe["method"]._replace(default=FIRST, setting=Setting(help_text, group=TRAINING)),
         "batch": recipe["pretrain_batch"]._replace(setting=Setting("examples per step", least=2, group=TRAINING)),
-        "images": recipe["pretrain_images"],
+        "images": recipe["pretrain_images"]._replace(
+            setting=Setting(
+                "length in images, all views counted; default 1,200,000, but each image at most 400 times",
+                least=1,
+                group=TRAINING,
+            )
+        ),
+        "steps": recipe["steps"]._replace(setting=Setting("length in steps instead", least=1, group=TRAINING)),
+        "minutes": recipe["minutes"]._replace(
+            setting=Setting("train for about this long instead: steps are timed first", above=0, group=TRAINING)
+        ),
+        "evaluations": recipe["evaluations"]._replace(
+            setting=Setting("how often nearest neighbours are compared; default 20", least=1, group=ADVANCED)
+        ),
         "precision": recipe["pretrain_precision"],
         "learning_rate": recipe["pretrain_rate"]._replace(setting=Setting("default 0.3", above=0, group=TRAINING)),
     }
@@ -74,7 +89,7 @@ def recipe_command(
         negative = "" if name in MORE else None
         options.append(option(name, declared, flag, groups[declared.setting.group], negative=negative))
     for name, (full, declared) in settings.items():
-        group = Group(f"Settings of {full.partition('.')[0]}", sort_key=len(groups))
+        group = Group(f"Settings of {full.rpartition('.')[0]}", sort_key=len(groups))
         options.append(option(name, declared, f"--{full}", group))
 
     def command(data: str, **values: Any) -> None:
@@ -111,7 +126,7 @@ def with_other_defaults(declared: Declared, name: str, method: type[Method]) -> 
 
 def identifier(part: str, setting: str) -> str:
     """A name for Python: `pi_model__ramp`."""
-    return f"{part}__{setting}".replace("-", "_")
+    return f"{part}__{setting}".replace("-", "_").replace(".", "__")
 
 
 def chosen(words: Sequence[str], flag: str, default: str = "") -> str:

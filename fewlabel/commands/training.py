@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ..demo import demo as run_demo
 from ..errors import Interrupted, UserError
+from ..methods import SELF_SUPERVISED
 from ..runs import RunDirectory
 from ..runs import pretrain as run_pretrain
 from ..runs import train as run_train
@@ -68,10 +69,12 @@ def repeat(
     given = {"out": out, "seed": seed, "root": root, "device": device, "threads": threads}
     changes = {name: value for name, value in given.items() if value is not None}
     try:
-        run_train(*repeated(RunDirectory(run), **changes), resume=resume, overwrite=overwrite)
+        recipe, dataset = repeated(RunDirectory(run), **changes)
+        again = run_pretrain if recipe.method in SELF_SUPERVISED else run_train
+        again(recipe, dataset, resume=resume, overwrite=overwrite)
     except Interrupted as stop:
-        again = [word for name, value in changes.items() for word in (f"--{name}", str(value))]
-        raise with_command(stop, ["repeat", run, *again]) from stop
+        typed = [word for name, value in changes.items() for word in (f"--{name}", str(value))]
+        raise with_command(stop, ["repeat", run, *typed]) from stop
 
 
 def demo(

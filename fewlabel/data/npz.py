@@ -23,8 +23,9 @@ def read_npz(path: Path) -> Dataset:
     y_train holds -1 for an unlabelled example.
     """
     arrays = read_arrays(path)
-    if "x_train" not in arrays or "y_train" not in arrays:
+    if "x_train" not in arrays:
         raise UserError(f"{path} holds {', '.join(arrays) or 'nothing'}: it needs x_train and y_train.")
+    arrays.setdefault("y_train", np.full(len(arrays["x_train"]), UNLABELLED))
     if ("x_test" in arrays) != ("y_test" in arrays):
         raise UserError(f"{path} holds one of x_test and y_test: it needs both or none.")
     parts = [part for part in ("train", "test") if f"x_{part}" in arrays]

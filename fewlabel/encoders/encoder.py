@@ -57,6 +57,11 @@ class Encoder:
         """Is its preprocessing known?"""
         return self.size is not None
 
+    def store_key(self, backend: str) -> str:
+        """By which its features are kept on disk."""
+        key = f"{self.size} {self.mean} {self.std} {self.digest} {backend} float32"
+        return key if self.view is None else f"{key} {self.view}"
+
     def normalise(self, pixels: Tensor) -> Tensor:
         if self.size is None:  # the user's own module, which normalises itself
             return pixels.float()

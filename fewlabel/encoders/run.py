@@ -1,5 +1,6 @@
 """The network of a finished run as an encoder."""
 
+import copy
 import hashlib
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from ..augment.colour import grey
 from ..errors import UserError
 from ..networks import Classifier
-from ..networks.saved import WEIGHTS, load_network
+from ..networks.saved import WEIGHTS, load_network, read_description
 from .encoder import Encoder
 
 
@@ -27,10 +28,19 @@ class RunFeatures(nn.Module):
 
 
 def load_run_encoder(name: str, run: Path) -> Encoder:
-    """Of a run that trained on pictures themselves."""
+    """Of a run that trained on pictures themselves, or of its first stage, which did."""
+    facts = read_description(run)
+    kind = facts.get("kind", "images")
+    if kind != "images":
+        within = Path(str(facts.get("encoder")))
+        if within.is_absolute() and within.is_relative_to(run.resolve()):
+            return load_run_encoder(name, within)
+        raise UserError(f"the run {run} was trained on {kind}, so its network cannot encode pictures.")
     facts, network = load_network(run)
-    if facts.get("kind", "images") != "images":
-        raise UserError(f"the run {run} was trained on {facts['kind']}, so its network cannot encode pictures.")
     digest = hashlib.sha256((run / WEIGHTS).read_bytes()).hexdigest()
-    module = RunFeatures(network.requires_grad_(False))
-    return Encoder(name, module, facts["size"], (0.0,) * 3, (1.0,) * 3, network.features, digest, "your own")
+    return run_encoder(name, network, facts["size"], digest)
+
+
+def run_encoder(name: str, network: Classifier, size: int, digest: str) -> Encoder:
+    module = RunFeatures(copy.deepcopy(network).requires_grad_(False))
+    return Encoder(name, module, size, (0.0,) * 3, (1.0,) * 3, network.features, digest, "your own")

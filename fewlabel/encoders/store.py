@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from filelock import FileLock
@@ -16,7 +17,6 @@ from filelock import FileLock
 from ..decode import FORMAT as DECODER
 from ..decode import cache_folder
 from ..errors import UserError
-from .encoder import Encoder
 
 FORMAT = 2  # raise it when features are made in another way, so that old ones are not used
 DIGEST = 32  # bytes of a SHA-256
@@ -28,13 +28,21 @@ def content_digest(path: Path) -> bytes:
         return hashlib.file_digest(file, "sha256").digest()
 
 
+class Keyed(Protocol):
+    """An encoder of pictures or texts, as far as the store knows it."""
+
+    @property
+    def features(self) -> int | None: ...
+
+    def store_key(self, backend: str) -> str:
+        """Changes whenever the features would."""
+
+
 class FeatureStore:
     """Features (rows of float32) of one encoder, by the digest of the picture file."""
 
-    def __init__(self, encoder: Encoder, backend: str = "torch") -> None:
-        key = f"{FORMAT} {DECODER} {encoder.size} {encoder.mean} {encoder.std} {encoder.digest} {backend} float32"
-        if encoder.view is not None:
-            key += f" {encoder.view}"
+    def __init__(self, encoder: Keyed, backend: str = "torch") -> None:
+        key = f"{FORMAT} {DECODER} {encoder.store_key(backend)}"
         assert encoder.features is not None
         self.features = encoder.features
         self.folder = cache_folder() / "features" / hashlib.sha256(key.encode()).hexdigest()[:32]

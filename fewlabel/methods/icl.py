@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..losses import interpolate, interpolation_contrast
 from ..settings import Setting
-from .method import Outputs, Term, ViewName
+from .method import Outputs, Term
 from .step import Step
 
 
@@ -56,7 +56,10 @@ class ICL(Term):
             Literal["all", "other-class"],
             Setting("all: all other images of the batch; other-class: those with another pseudo-label"),
         ] = "all",
-        views: ViewName = "weak",
+        views: Annotated[
+            Literal["weak", "strong", "simclr", "small"],
+            Setting("which views are mixed; the authors' reading has its own"),
+        ] = "weak",
     ) -> None:
         super().__init__()
         self.weight, self.temperature, self.beta, self.share = weight, temperature, beta, share

@@ -21,9 +21,9 @@ MOMENTUM = 0.999
 class MoCo(TwoViews):
     """A view must find the other view of its image among a queue of earlier ones, as the averaged network sees them.
 
-    The encoder of the keys is the averaged network (`--ema`), and their projector is averaged in the same way. Batch
-    norm: queries and keys are in passes of their own; the authors also shuffle the keys, so that no statistics of a
-    small batch tell which belong together.
+    The encoder of the keys is the averaged network (`--ema`); their projector is averaged with a decay of 0.999, after
+    the same warm-up. Batch norm: queries and keys are in passes of their own; the authors also shuffle the keys, so
+    that no statistics of a small batch tell which belong together.
     """
 
     paper = "https://arxiv.org/abs/1911.05722"
@@ -34,7 +34,7 @@ class MoCo(TwoViews):
         self,
         weight: Annotated[float, Setting("of the contrastive term", least=0)] = 1.0,
         temperature: Annotated[float, Setting("of similarities between embeddings", above=0)] = 0.2,
-        queue: Annotated[int, Setting("length of the queue; at most as many as there are images", least=1)] = 4096,
+        queue: Annotated[int, Setting("length of the queue, at most a quarter of the images", least=1)] = 4096,
         views: ViewName = "simclr",
     ) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class MoCo(TwoViews):
     def build(self, problem: Problem) -> None:
         self.projector = make_projector(problem.features, problem.features, EMBEDDING)
         self.key_projector = copy.deepcopy(self.projector).requires_grad_(False)
-        length = min(self.queue, problem.images)
+        length = max(1, min(self.queue, problem.images // 4))  # else it would hold the image itself
         self.keys = Recent(length, EMBEDDING)
         self.keys.push(F.normalize(torch.randn(length, EMBEDDING), dim=1))  # at first random ones
 

@@ -135,4 +135,5 @@ class Step:
 
     def record_embedding(self, rows: Tensor) -> None:
         """Report how far unit embeddings (N, D) spread: 1 in all directions alike, 0 where they collapse to a point."""
-        self.records["spread"] = rows.detach().std(0).mean() * math.sqrt(rows.shape[1])
+        spread = rows.detach().std(0).mean() * math.sqrt(rows.shape[1])
+        self.records["spread"] = torch.minimum(self.records.get("spread", spread), spread)  # of several the smallest

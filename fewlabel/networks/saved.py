@@ -14,6 +14,7 @@ from .make import make_classifier
 
 FORMAT = 2  # of model.json; 1 is that of version 0.1
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+FIRST_STAGE = "first-stage"  # folder of the stage that trains without labels, and the name of its network as an encoder
 DAMAGE = (ValueError, LookupError, AttributeError, TypeError, RuntimeError, SafetensorError)  # what it raises
 
 
@@ -24,8 +25,13 @@ def read_description(run: Path) -> dict[str, Any]:
         if facts.get("format", 1) > FORMAT:
             raise UserError(f"the model in {run} was written by a newer version of fewlabel: upgrade fewlabel.")
         facts.setdefault("kind", "images")  # format 1 had images only
-        if (run / str(facts.get("encoder")) / DESCRIPTION).exists():  # that of a first stage, within the run
-            facts["encoder"] = str((run / facts["encoder"]).resolve())
+        if facts.get("encoder") == FIRST_STAGE:  # within the run, wherever that is
+            if not all((run / FIRST_STAGE / name).exists() for name in (DESCRIPTION, WEIGHTS)):
+                raise UserError(
+                    f"{run} has lost its folder {FIRST_STAGE}, whose network makes the features that it predicts from: "
+                    "restore that, or continue the run with --resume, which makes it again."
+                )
+            facts["encoder"] = str((run / FIRST_STAGE).resolve())
         if "shape" not in facts:
             image = facts["kind"] == "images"
             facts["shape"] = [facts["channels"], facts["size"], facts["size"]] if image else [facts["columns"]]

@@ -5,10 +5,9 @@ from pathlib import Path
 from ..data import Dataset, is_folder
 from ..encoders import ENCODERS, NONE, PHOTOS
 from ..methods import SELF_SUPERVISED
-from ..networks.saved import read_description
+from ..networks.saved import FIRST_STAGE, read_description
 from ..terminal import Terminal
 from ..training import Recipe
-from ..training.recipe import FIRST_STAGE
 from .directory import RunDirectory
 
 DEFAULT = "lite0"

@@ -14,9 +14,8 @@ from filelock import FileLock, Timeout
 
 from ..errors import UserError
 from ..files import as_written, cannot_write, make_folder, write_csv, write_json
-from ..networks.saved import DESCRIPTION, WEIGHTS
+from ..networks.saved import DESCRIPTION, FIRST_STAGE, WEIGHTS
 from ..training import Plan, Recipe
-from ..training.recipe import FIRST_STAGE
 from .checkpoint import LAST, NEW, PREVIOUS
 
 FORMAT = 2  # of recipe.json; 1 is that of version 0.1

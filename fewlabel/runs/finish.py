@@ -1,8 +1,6 @@
 """The end of a run: model, predictions and report; and how a report is made again from what is on disk."""
 
 import json
-import os
-from pathlib import Path
 
 import torch
 
@@ -11,10 +9,10 @@ from ..data import Dataset
 from ..evaluate import predict_probabilities
 from ..files import write_json
 from ..model import Model, load_model
+from ..networks.saved import FIRST_STAGE, load_network
 from ..predictions import Predictions
 from ..terminal import Terminal
 from ..training import Plan
-from ..training.recipe import FIRST_STAGE
 from ..verdict import Verdict, make_verdict, verdict_in_words
 from .directory import FLOOR, PREDICTIONS, REPORT, VERDICT, RunDirectory
 from .first_stage import as_encoder, as_trained_on, data_of_run
@@ -96,18 +94,12 @@ def judge(
 
 def finish_pretraining(directory: RunDirectory, plan: Plan, result: StageResult, terminal: Terminal) -> None:
     """Write the network of a run without labels, and its report."""
-    from .report import write_pretraining_report
+    from .report import command_on_top, write_pretraining_report
 
     as_encoder(plan, result).save(directory.path)
     write_pretraining_report(directory / REPORT, plan, result, str(directory.path))
-    data = as_typed(plan.recipe.data)
-    terminal.say(f"To train a classifier on top: fewlabel train {data} --encoder {directory.path}")
+    terminal.say(f"To train a classifier on top: {command_on_top(plan, str(directory.path), 'train')}")
     terminal.say(f"Report: {directory / REPORT}")
-
-
-def as_typed(data: str) -> str:
-    """A path from here where that is shorter."""
-    return min(data, os.path.relpath(data), key=len) if Path(data).exists() else data
 
 
 def predict_unlabelled(plan: Plan, dataset: Dataset, model: Model) -> tuple[Predictions, torch.Tensor]:
@@ -135,9 +127,14 @@ def write_missing_predictions(
 
 def remake_report(run: RunDirectory, root: str | None = None) -> None:
     """Write report.html of a finished run anew, from its files and its data, and predictions.csv if it is missing."""
-    from .report import Findings, write_report
+    from .report import Findings, write_pretraining_report, write_report
 
     plan, dataset = data_of_run(run, root)
+    if plan.is_first_stage:
+        _, network = load_network(run.path)
+        result = StageResult(dataset, network, None, run.finished_history())
+        write_pretraining_report(run / REPORT, plan, result, str(run.path))
+        return
     model = load_model(run.path)
     with run:
         run.lock()

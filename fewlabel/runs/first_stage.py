@@ -4,13 +4,14 @@ from dataclasses import replace
 
 from ..data import Dataset, Examples, FeatureKind
 from ..encoders import NONE, Encoder, find_encoder
+from ..encoders.run import run_encoder
 from ..evaluate import features_by
 from ..model import Model
 from ..networks import Classifier
-from ..ranks import Ranks
+from ..networks.saved import FIRST_STAGE
+from ..ranks import ALONE, Ranks
 from ..terminal import Terminal
 from ..training import Plan
-from ..training.recipe import FIRST_STAGE
 from .directory import RunDirectory
 from .resume import saved_run
 from .stages import StageResult, first_stage, run_stage
@@ -28,11 +29,20 @@ def as_encoder(plan: Plan, result: StageResult) -> Model:
     return Model(result.network, result.dataset.train.kind, (), plan.network, plan.recipe.method, NONE)
 
 
-def encoded_by_first_stage(run: RunDirectory, dataset: Dataset, network: Classifier | None = None) -> Dataset:
-    """The data set as features of the network that the run's first stage has saved, or of that very `network`."""
-    encoder = find_encoder(str((run / FIRST_STAGE).resolve()))
-    network = network or encoder.module.network  # type: ignore[assignment]
+def encoded_by_first_stage(
+    run: RunDirectory, dataset: Dataset, network: Classifier | None = None, ranks: Ranks = ALONE
+) -> Dataset:
+    """The data set as features of the network that the run's first stage has saved, or of that very `network`.
+
+    Of several processes only the first may see the run's files.
+    """
+    saved = find_encoder(str((run / FIRST_STAGE).resolve())) if ranks.first else None
+    name, digest = ranks.first_says(lambda: (saved.name, saved.digest) if saved else ("", ""))
+    if network is None:
+        assert saved is not None
+        network = saved.module.network  # type: ignore[assignment]
     assert network is not None
+    encoder = saved or run_encoder(name, network, dataset.train.size, digest)
     train, test = dataset.train, dataset.test
     return replace(
         dataset,

@@ -1,5 +1,7 @@
 """report.html: one self-contained page with pictures that tells how a run went."""
 
+import os
+import shlex
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..data import Dataset, Examples
+from ..data import NAMED, Dataset, Examples
 from ..evaluate import confusion, features_by
 from ..pages import Shown, write_page
 from ..predictions import Predictions
@@ -137,14 +139,22 @@ def write_pretraining_report(path: Path, plan: Plan, result: StageResult, run: s
         "title": f"{plan.recipe.method} on {result.dataset.name}",
         "noun": train.kind.noun,
         "count": f"{len(train):,}",
-        "data": plan.recipe.data,
-        "run": run,
+        "commands": {name: command_on_top(plan, run, name) for name in ("train", "suggest")},
         "first": first_stage(plan, result.history),
         "alike": alike(result),
         "skipped": train.skipped,
         "settings": settings(plan),
     }
     write_page(path, "pretrained.html.jinja", contents)
+
+
+def command_on_top(plan: Plan, run: str, command: str) -> str:
+    """What to type next, on the features of a run without labels."""
+    data = plan.recipe.data
+    shorter = min(data, os.path.relpath(data), key=len) if Path(data).exists() else data
+    root = ["--root", plan.recipe.root] if plan.recipe.root and data in NAMED else []
+    more = ["-n", "20", "-o", "to-label.csv"] if command == "suggest" else []
+    return shlex.join(["fewlabel", command, shorter, *root, "--encoder", run, *more])
 
 
 def alike(result: StageResult) -> list[list[Shown]]:
@@ -201,5 +211,8 @@ def shown(examples: Examples, position: int, caption: str) -> Shown:
 def settings(plan: Plan) -> list[tuple[str, str]]:
     values = plan.to_dict()
     facts = values.pop("recipe") | values
+    if first := facts.pop("first"):
+        of_first = first["recipe"]["settings"] | {name: first[name] for name in ("steps", "network", "learning_rate")}
+        facts |= {f"first stage: {name}": value for name, value in of_first.items()}
     facts["without"] = ", ".join(facts["without"])
     return [(name.replace("_", "-"), str(value)) for name, value in facts.items() if value not in (None, {}, "")]

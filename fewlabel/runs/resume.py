@@ -14,12 +14,12 @@ from ..data import Dataset, is_folder, load
 from ..data.fingerprint import data_fingerprint
 from ..encoders import NONE, find_encoder
 from ..errors import UserError
+from ..networks.saved import FIRST_STAGE
 from ..ranks import Ranks, launch
 from ..terminal import Terminal
 from ..training import Plan, Recipe, make_plan
 from ..training.length import Part, with_length
 from ..training.plan import promised_features
-from ..training.recipe import FIRST_STAGE
 from .audited import refuse_audited
 from .directory import LABELS, RunDirectory
 from .stages import floor_stages
@@ -69,7 +69,7 @@ def open_run(
         if not recipe.spend_audit:
             refuse_audited(directory, recipe.data, (dataset.train.names[i] for i in plan.labelled))
         ranks.check(plan.device, recipe.batch, recipe.share_norms)
-        refuse_itself(recipe.start_from, directory.path)
+        refuse_itself(recipe, directory.path)
         starting_weights(plan, dataset)  # can it be started from? before anything is written
         data = data_fingerprint(dataset)
         directory.lock()
@@ -79,7 +79,8 @@ def open_run(
         return plan, None, data
 
     plan, saved, data = ranks.first_says(prepare)
-    plan = replace(plan, device=ranks.own(plan.device))
+    device = ranks.own(plan.device)
+    plan = replace(plan, device=device, first=plan.first and replace(plan.first, device=device))
     if saved:
         plan = resumed(plan, saved, ranks.first_says(directory.labelled_names), dataset)
         if any(saved[name] != value for name, value in surroundings(plan, ranks).items()):
@@ -98,8 +99,9 @@ def facts_to_resume(directory: RunDirectory, plan: Plan, data: str) -> dict[str,
     """What recipe.json says, if it is of the same recipe and the same data."""
     facts = directory.facts_to_continue()
     changed = plan.recipe.differences(facts["recipe"])
-    if plan.first is not None and facts.get("first"):
-        changed = sorted({*changed, *plan.first.recipe.differences(facts["first"]["recipe"])})
+    first = (facts.get("first") or {}).get("recipe")
+    if plan.first is not None and first and plan.first.recipe.settings != first["settings"]:
+        changed = sorted({*changed, "settings"})
     if changed:
         raise UserError(
             f"{directory.path} was started with other settings ({', '.join(changed)}): "
@@ -165,5 +167,6 @@ def repeated(directory: RunDirectory, **changes: Any) -> tuple[Recipe, Dataset]:
     plan, dataset = saved_run(directory, changes.get("root"))
     recipe = replace(plan.as_recipe(), threads=directory.facts_to_continue()["threads"], download=False)
     if "device" in changes:  # another one may want another precision
-        recipe = replace(recipe, precision=plan.recipe.precision)
+        given = plan.recipe.precision, plan.recipe.pretrain_precision
+        recipe = replace(recipe, precision=given[0], pretrain_precision=given[1])
     return replace(recipe, **changes), dataset

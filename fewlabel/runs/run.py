@@ -15,10 +15,11 @@ from ..encoders import NONE, find_encoder
 from ..methods import in_words
 from ..model import Model, load_model
 from ..networks import Classifier
+from ..networks.saved import DESCRIPTION, FIRST_STAGE, WEIGHTS
 from ..ranks import Ranks, all_ranks, restarts
 from ..terminal import Terminal
 from ..training import Plan, Recipe, check_recipe
-from ..training.recipe import FIRST_STAGE, FLIP
+from ..training.recipe import FLIP
 from .choose import choose_encoder
 from .directory import FLOOR, RunDirectory, choose_directory
 from .finish import finish, finish_pretraining, write_missing_predictions
@@ -111,7 +112,7 @@ def session(
             torch.set_num_threads(recipe.threads or torch.get_num_threads())
             plan = open_run(directory, recipe, data, encoder, ranks, terminal, resume=resume, overwrite=overwrite)
             introduce(terminal, plan, data, directory, ranks)
-            finished = ranks.first_says(lambda: resume and directory.finished)
+            finished = ranks.first_says(lambda: resume and directory.finished and has_first_stage(directory, plan))
             yield Session(directory, plan, data, terminal, ranks, finished)
 
 
@@ -122,7 +123,7 @@ def run_stages(now: Session) -> Run:
     if plan.first is not None:
         first = run_first_stage(directory, plan.first, images, terminal, ranks)
         if not plan.recipe.tune:
-            data = encoded_by_first_stage(directory, images, first.network)
+            data = encoded_by_first_stage(directory, images, first.network, ranks)
     main = run_stage(main_stage(plan, data, first.network if first else None), directory, terminal, ranks)
     floors = [run_stage(stage, directory, terminal, ranks) for stage in floor_stages(plan, images)]
     encoder = plan.encoder if first is None else data.train.kind.encoder
@@ -174,6 +175,13 @@ def introduce(terminal: Terminal, plan: Plan, dataset: Dataset, directory: RunDi
             method = in_words(stage.recipe.method, stage.recipe.settings, kind_of(stage, dataset))
             where = f", into {directory.path}" if stage is plan else ", without labels; then:"
             terminal.say(f"{method}, {stage.network} on {device}, {stage.steps} steps{where}")
+
+
+def has_first_stage(directory: RunDirectory, plan: Plan) -> bool:
+    """Is the network there whose features the main stage needs? Else it is trained again, to the same bits."""
+    return plan.encoder != FIRST_STAGE or all(
+        (directory / FIRST_STAGE / name).exists() for name in (DESCRIPTION, WEIGHTS)
+    )
 
 
 def kind_of(stage: Plan, dataset: Dataset) -> str:

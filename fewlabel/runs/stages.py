@@ -15,12 +15,12 @@ from ..encoders import NONE
 from ..errors import Interrupted
 from ..files import not_saved, write_atomically
 from ..networks import TUNED, Classifier
+from ..networks.saved import FIRST_STAGE
 from ..ranks import Ranks
 from ..terminal import Terminal
 from ..training import Listener, Plan, StepResult, Trainer, fit
 from ..training.listeners import Alarms, Clock, DivergenceCheck, History, ProgressBar
 from ..training.plan import default_rate
-from ..training.recipe import FIRST_STAGE
 from .checkpoint import LAST, load_checkpoint, save_checkpoint
 from .directory import FLOOR, METRICS, RunDirectory
 from .start import starting_weights
@@ -68,7 +68,8 @@ def floor_stages(plan: Plan, dataset: Dataset) -> list[Stage]:
     stage, whose features know the unlabelled examples, `dataset` are the images themselves.
     """
     cheap = plan.encoder != NONE and not plan.recipe.tune and plan.first is None
-    if not plan.recipe.floor or plan.recipe.method == LABELS_ALONE or (dataset.test is None and not cheap):
+    possible = not plan.is_first_stage and (dataset.test is not None or cheap)
+    if not plan.recipe.floor or plan.recipe.method == LABELS_ALONE or not possible:
         return []
     recipe = replace(plan.recipe, method=LABELS_ALONE, settings={}, pretrain=None, tune=plan.network == TUNED)
     floor = replace(plan, recipe=recipe, first=None)

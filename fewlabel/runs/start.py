@@ -6,17 +6,18 @@ import torch
 from torch import Tensor
 
 from ..data import Dataset
-from ..encoders import PixelEncoder, find_encoder
+from ..encoders import NONE, PixelEncoder, find_encoder
 from ..errors import UserError
 from ..networks import TUNED
 from ..networks.saved import load_network, read_description
-from ..training import Plan
+from ..training import Plan, Recipe
 
 
-def refuse_itself(start: str | None, run: Path) -> None:
-    """A run that would replace the one it starts from."""
-    if start is not None and Path(start).resolve() == run.resolve():
-        raise UserError(f"--start-from and --out are the same run, {run}: choose another --out.")
+def refuse_itself(recipe: Recipe, run: Path) -> None:
+    """A run that would replace the one it starts from, or the encoder it uses."""
+    for flag, used in (("--start-from", recipe.start_from), ("--encoder", recipe.encoder)):
+        if used is not None and used != NONE and Path(used).resolve().is_relative_to(run.resolve()):
+            raise UserError(f"{flag} and --out are the same run, {run}: choose another --out.")
 
 
 def starting_weights(plan: Plan, dataset: Dataset) -> dict[str, Tensor] | None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ..data.labels import read_answers
 from ..data.tables import read_table
 from ..errors import UserError
+from ..methods import SELF_SUPERVISED
 from ..runs.directory import LABELS, PREDICTIONS, REPORT, RunDirectory
 
 
@@ -50,7 +51,9 @@ def choose_run(run: str | None) -> Path | None:
     if run is None:
         return None
     directory = RunDirectory(run)
-    directory.facts_to_continue()
+    facts = directory.facts_to_continue()
+    if facts["recipe"]["method"] in SELF_SUPERVISED:
+        raise UserError(f"{run} was trained without labels, so it predicts nothing: give a run of `fewlabel train`.")
     if not directory.finished:
         raise UserError(f"{run} is not finished: continue it with `fewlabel train --resume`.")
     return Path(run)

@@ -55,7 +55,7 @@ def mean_since(
 def advice(alarm: str, plan: Plan, flags: bool = True) -> list[str]:
     """What to change, most promising first; settings are spelled as flags of the command line, or as in Python."""
     dashes = "--" if flags else ""
-    rate = "--learning-rate" if flags else "learning_rate"
+    rate = plan.rate_flag if flags else plan.rate_flag.removeprefix("--").replace("-", "_")
 
     def settings(name: str) -> dict[str, Any]:
         return {key: value for key, value in plan.recipe.settings.items() if key.endswith(f".{name}")}

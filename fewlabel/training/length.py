@@ -84,18 +84,18 @@ def divided_minutes(minutes: float, main: Part, floors: Sequence[Part], first: P
     of_first = seconds_of(first, ranks)
     whole = 60 * minutes - (0.0 if recipe.tune else encoding_seconds(first))
 
-    def divide() -> tuple[int, int, int]:
+    def divide() -> tuple[int, int, int, int]:
         usual = plan.steps * timed.step + plan.evaluations * timed.evaluation
         rest = (1 - recipe.pretrain_share) * whole
         if recipe.tune or usual > rest:
             steps, evaluations = fit_into(rest, timed, plan.evaluations)
         else:
             rest, steps, evaluations = usual, plan.steps, plan.evaluations
-        return steps, evaluations, fit_into(whole - rest, of_first, first.plan.evaluations)[0]
+        return steps, evaluations, *fit_into(whole - rest, of_first, first.plan.evaluations)
 
-    steps, evaluations, first_steps = ranks.first_says(divide)
+    steps, evaluations, first_steps, first_evaluations = ranks.first_says(divide)
     check_steps(min(steps, first_steps), minutes)
-    first_plan = replace(first.plan, steps=first_steps)
+    first_plan = replace(first.plan, steps=first_steps, evaluations=first_evaluations)
     return replace(plan, steps=steps, evaluations=evaluations, first=first_plan)
 
 

@@ -12,7 +12,8 @@ from ..encoders import NONE
 from ..errors import UserError
 from ..methods import SELF_SUPERVISED, check_kind, full_settings
 from ..networks import TUNED, make_encoder
-from .recipe import FIRST_STAGE, FLIP, Recipe, own_settings
+from ..networks.saved import FIRST_STAGE
+from .recipe import FLIP, Recipe, own_settings
 
 STEPS, EVALUATIONS = 2000, 20
 FEWER_STEPS = 500  # where a run starts from the weights of another
@@ -56,6 +57,11 @@ class Plan:
     def is_first_stage(self) -> bool:
         """Does it train without labels?"""
         return self.recipe.method in SELF_SUPERVISED
+
+    @property
+    def rate_flag(self) -> str:
+        """The option that sets the learning rate of this stage."""
+        return "--pretrain-rate" if self.is_first_stage and self.recipe.pretrain else "--learning-rate"
 
     def to_dict(self) -> dict[str, Any]:
         """For recipe.json. The labelled examples are in labels.csv, by their names."""
@@ -147,8 +153,8 @@ def plan_of_stage(recipe: Recipe, dataset: Dataset, encoder: str | None = None) 
     first_stage = recipe.method in SELF_SUPERVISED
     if first_stage and not kind.image_views:
         raise UserError(f"a first stage is for images; {dataset.name} holds {kind.describe()}.")
-    if first_stage:
-        recipe = replace(recipe, batch=min(recipe.batch, len(dataset.train)))
+    if first_stage and len(dataset.train) < 2:
+        raise UserError(f"a first stage needs two images at least; {dataset.name} holds {len(dataset.train)}.")
     check_kind(recipe.method, kind.name)
     device = choose_device(recipe.device)
     tuned = recipe.tune and recipe.pretrain is None
@@ -158,7 +164,7 @@ def plan_of_stage(recipe: Recipe, dataset: Dataset, encoder: str | None = None) 
             make_encoder(network, kind.shape)
     flip = dataset.flip if recipe.flip is None else recipe.flip
     settings = full_settings(recipe.method, recipe.settings, kind.name)
-    if network == "mlp":  # which takes images of one size only
+    if network == "mlp" and kind.image_views:  # which takes images of one size only
         if "small" in recipe.settings.values():
             raise UserError("the network mlp takes images of one size: choose simclr views, or another --network.")
         settings = {name: "simclr" if value == "small" else value for name, value in settings.items()}

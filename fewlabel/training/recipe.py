@@ -11,13 +11,13 @@ from ..data.labels import as_paths
 from ..encoders import NONE, full_name
 from ..errors import UserError, unknown
 from ..methods import SELF_SUPERVISED, check_first_stage, check_method, chosen_settings, parts_of
+from ..networks.saved import FIRST_STAGE
 from ..settings import Setting, parameters_of
 
 DATA, TRAINING, OUTPUT, ADVANCED = GROUPS = ("Data", "Training", "Output and device", "Advanced")
 # Where and with what a run happens and what it leaves behind, not what it computes.
 PLACES = ("out", "root", "download", "device", "threads", "predictions", "backend", "scheduler", "spend_audit")
 FLIP = "horizontal-flip"
-FIRST_STAGE = "first-stage"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,11 @@ class Recipe:
     ] = None
     pretrain_images: Annotated[
         int | None,
-        Setting("length of the first stage in images, all views counted; default 1,200,000", least=1, group=TRAINING),
+        Setting(
+            "length of the first stage in images, views counted; default 1,200,000, but each 400 times at most",
+            least=1,
+            group=TRAINING,
+        ),
     ] = None
     batch: Annotated[int, Setting("labelled examples per step", least=2, group=TRAINING)] = 32
     mu: Annotated[int, Setting("unlabelled examples per step, as a multiple of the batch", least=1, group=TRAINING)] = 2
@@ -192,7 +196,6 @@ class Recipe:
             self,
             method=self.pretrain,
             settings=first_stage_settings(self),
-            pretrain=None,
             batch=self.pretrain_batch,
             mu=1,
             learning_rate=self.pretrain_rate,
@@ -242,8 +245,11 @@ def check_recipe(recipe: Recipe, first_stage: bool = False) -> Recipe:
         raise UserError(f"--flip and --without {FLIP} contradict each other.")
     if (recipe.backend == "dask") != (recipe.scheduler is not None):
         raise UserError("--backend dask and --scheduler ADDRESS need each other.")
-    check_first_stage(recipe.method) if first_stage else check_method(recipe.method)
-    check_pretraining(recipe)
+    if first_stage:
+        recipe = for_first_stage(recipe)
+    else:
+        check_method(recipe.method)
+        check_pretraining(recipe)
     if recipe.tune and recipe.encoder == NONE and recipe.pretrain is None:
         raise UserError("--tune trains an encoder too: give one with --encoder, not none.")
     if recipe.encoder not in (None, NONE):
@@ -253,6 +259,8 @@ def check_recipe(recipe: Recipe, first_stage: bool = False) -> Recipe:
         if not recipe.tune and (recipe.flip is not None or recipe.disabled):
             raise UserError("--flip and --without have no effect on a frozen encoder: leave them out.")
     settings = checked_settings(recipe)
+    if first_stage or recipe.pretrain:
+        refuse_guesses(settings if first_stage else first_stage_settings(replace(recipe, settings=settings)))
     root = recipe.root or ("." if recipe.download else None)
     paths = {"root": root} | {name: getattr(recipe, name) for name in ("data", "test", "start_from")}
     full: dict[str, Any] = {
@@ -282,19 +290,51 @@ def checked_settings(recipe: Recipe) -> dict[str, Any]:
     return {f"{part}.{name}": value for part, values in chosen.items() for name, value in values.items()} | first
 
 
+def for_first_stage(recipe: Recipe) -> Recipe:
+    """A recipe for `pretrain()`, without what concerns labels."""
+    check_first_stage(recipe.method)
+    for name in ("encoder", "start_from", "pretrain", "tune"):
+        if getattr(recipe, name) not in (None, NONE, False):
+            raise UserError(f"{as_flag(name)} cannot be used where a network is trained without labels.")
+    return replace(recipe, mu=1, floor=False, labels_per_class=None)
+
+
+def refuse_guesses(settings: dict[str, Any]) -> None:
+    """In a first stage nothing guesses classes."""
+    if settings.get("icl.negatives") == "other-class":
+        raise UserError(
+            "icl.negatives other-class needs guesses of classes, which a first stage does not make; for the main stage "
+            f"alone add --{FIRST_STAGE}.icl.negatives all."
+        )
+
+
+def changed_from_default(recipe: Recipe, prefix: str) -> list[str]:
+    """The settings, as flags without dashes, that begin so and are not as they are by default."""
+    usual = Recipe()
+    names = [entry.name for entry in dataclasses.fields(Recipe) if entry.name.startswith(prefix)]
+    return [name.replace("_", "-") for name in names if getattr(recipe, name) != getattr(usual, name)]
+
+
+def as_flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def check_pretraining(recipe: Recipe) -> None:
     """Refuse a first stage that is unknown, or beside what takes its place."""
     if recipe.pretrain is None:
-        for name in ("images", "steps"):
-            if getattr(recipe, f"pretrain_{name}") is not None:
-                raise UserError(f"--pretrain-{name} is the length of a first stage: choose one with --pretrain.")
+        for name in changed_from_default(recipe, "pretrain_"):
+            raise UserError(f"--{name} is of a first stage: choose one with --pretrain.")
         return
     check_first_stage(recipe.pretrain)
-    if recipe.pretrain_images is not None and recipe.pretrain_steps is not None:
-        raise UserError("give only one of --pretrain-images and --pretrain-steps.")
+    lengths = [name for name in ("pretrain_images", "pretrain_steps", "minutes") if getattr(recipe, name) is not None]
+    if len(lengths) > 1:
+        raise UserError(f"give only one of {' and '.join(as_flag(name) for name in lengths)}.")
+    if recipe.minutes is None and "pretrain-share" in changed_from_default(recipe, "pretrain_"):
+        raise UserError("--pretrain-share divides --minutes: give those too.")
     for name in ("encoder", "start_from"):
         if getattr(recipe, name) not in (None, NONE):
-            flag = name.replace("_", "-")
-            raise UserError(f"--pretrain trains a network from scratch: it cannot be used with --{flag}.")
+            raise UserError(f"--pretrain trains a network from scratch: it cannot be used with {as_flag(name)}.")
+    if changed_from_default(recipe, "encoder_rate"):
+        raise UserError("--encoder-rate is for encoders trained elsewhere: it cannot be used with --pretrain.")
     if recipe.images is not None:
         raise UserError("--images is for runs of one stage: give --pretrain-images and --steps, or --minutes.")

@@ -58,7 +58,7 @@ class Trainer:
         self.batches = Batches(
             dataset.train.labels,
             plan.labelled,
-            plan.recipe.batch,
+            batch_of(plan, dataset),
             plan.recipe.mu,
             plan.recipe.seed,
             labelled_among_unlabelled=method.labelled_among_unlabelled,
@@ -132,8 +132,10 @@ class Trainer:
         return found
 
     def neighbours(self) -> dict[str, float]:
-        """The labels serve the report only: nothing is learnt from them."""
-        known = (self.train.labels != UNLABELLED).nonzero().flatten()
+        """Of classes of which two are known. The labels serve the report only: nothing is learnt from them."""
+        labels = self.train.labels
+        counts = labels[labels != UNLABELLED].bincount(minlength=len(self.train.classes))
+        known = ((labels != UNLABELLED) & (counts[labels] > 1)).nonzero().flatten() if len(counts) else labels[:0]
         if len(known) < 2:
             return {}
         some = known[:: -(-len(known) // NEIGHBOURS)]
@@ -157,7 +159,7 @@ class Trainer:
         finite = all(bool(p.isfinite().all()) for p in self.model.parameters()) and self.meter.finite()
         if not finite or not (line is None or finite_line(line)):
             raise UserError(
-                f"training diverged: the loss became NaN or infinite by step {step}; use a lower learning rate "
+                f"training diverged: the loss became NaN or infinite by step {step}; use a lower {self.plan.rate_flag} "
                 f"(now {self.plan.learning_rate:g})."
             )
 
@@ -220,6 +222,11 @@ def make_network(plan: Plan, dataset: Dataset, method: Method, encoder: nn.Modul
     )
 
 
+def batch_of(plan: Plan, dataset: Dataset) -> int:
+    """Examples a step; no example is twice in a batch of a first stage, where it would be a negative of itself."""
+    return min(plan.recipe.batch, len(dataset.train)) if plan.is_first_stage else plan.recipe.batch
+
+
 def heads_of(plan: Plan, dataset: Dataset) -> int:
     """Rows of the head: one for each class; a first stage knows no classes, and its single row is not trained."""
     return 1 if plan.is_first_stage else len(dataset.train.classes)
@@ -234,7 +241,7 @@ def build_method(method: Method, plan: Plan, dataset: Dataset, network: Classifi
                 labelled=plan.labelled,
                 labels=dataset.train.labels[plan.labelled],
                 images=len(dataset.train),
-                batch=plan.recipe.batch,
+                batch=batch_of(plan, dataset),
                 mu=plan.recipe.mu,
                 steps=plan.steps,
                 rows=dataset.train.kind.rows(dataset.train.inputs),

@@ -3,6 +3,8 @@
 import json
 import shutil
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,12 @@ import numpy as np
 import pytest
 
 from fewlabel import SELF_SUPERVISED, Recipe, UserError, load, load_model, train
+from fewlabel.grid import run_grid
 from fewlabel.runs.checkpoint import read_checkpoint
 from fewlabel.training.length import Seconds
 from tests.equal import assert_same_run, metrics
 from tests.pictures import class_folder, fruit_folder
-from tests.processes import fewlabel, in_process, start, wait_for
+from tests.processes import ENVIRONMENT, fewlabel, in_process, start, wait_for
 
 FIRST, MAIN = 24, 24  # steps
 WORDS = (
@@ -64,15 +67,22 @@ def test_the_run_can_be_moved_and_used(undisturbed: Path, tmp_path: Path) -> Non
     shutil.copytree(undisturbed, moved)
     done = fewlabel("evaluate", "elsewhere", "digits", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "of 500 images" in done.stdout or "500" in done.stdout
+    assert "500 images" in done.stdout
     assert in_process("report", moved, cwd=tmp_path).returncode == 0
     assert "First stage" in (moved / "report.html").read_text()
+    encoded = in_process("train", "digits", "--labels-per-class", "2", "--encoder", moved, "--steps", "2", cwd=tmp_path)
+    assert encoded.returncode == 0, encoded.stderr
     shutil.rmtree(moved / "first-stage")
     broken = in_process("evaluate", "elsewhere", "digits", cwd=tmp_path)
-    assert (broken.returncode, "encoder" in broken.stderr) == (2, True)
+    assert (broken.returncode, "has lost its folder first-stage" in broken.stderr) == (2, True)
+    assert fewlabel(*WORDS, moved, "--resume", cwd=tmp_path).returncode == 0  # which makes it again
+    for name in ("model.safetensors", "model.json"):
+        assert (moved / "first-stage" / name).read_bytes() == (undisturbed / "first-stage" / name).read_bytes()
+    refused = in_process(*WORDS, moved, "--overwrite", "--encoder", moved / "first-stage", cwd=tmp_path)
+    assert refused.returncode == 2
 
 
-@pytest.mark.parametrize("part", ["first-stage", "."])
+@pytest.mark.parametrize("part", ["first-stage", pytest.param(".", marks=pytest.mark.slow)])
 def test_killed_in_either_stage_and_resumed_is_the_same_run(undisturbed: Path, tmp_path: Path, part: str) -> None:
     run = tmp_path / "run"
     process = start(*WORDS, run, cwd=tmp_path)
@@ -86,7 +96,7 @@ def test_killed_in_either_stage_and_resumed_is_the_same_run(undisturbed: Path, t
     process.communicate()
     saved = read_checkpoint(run / part / "last.ckpt")
     assert saved is not None
-    assert saved[1]["step"] <= 24
+    assert saved[1]["step"] < FIRST or part == "."
     done = fewlabel(*WORDS, run, "--resume", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert_same_run(undisturbed, run)
@@ -110,6 +120,7 @@ def test_repeated_and_tuned(undisturbed: Path, tmp_path: Path) -> None:
     assert in_process("evaluate", "tuned", "digits", cwd=tmp_path).returncode == 0
 
 
+@pytest.mark.slow
 def test_tuning_starts_from_the_weights_of_the_first_stage(undisturbed: Path, tmp_path: Path) -> None:
     """With a learning rate of next to nothing they stay."""
     run = train(
@@ -192,6 +203,83 @@ def test_minutes_are_divided_among_the_stages(tmp_path: Path, monkeypatch: pytes
     assert steps() == (25, 95)  # what they need, where that is less
 
 
+def test_evaluations_are_part_of_the_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one takes as long as 20 steps of the first stage, few are left."""
+    seconds = {True: Seconds(0.1, 2.0), False: Seconds(0.01, 0.0)}
+    monkeypatch.setattr("fewlabel.training.length.seconds_of", lambda part, _: seconds[part.plan.is_first_stage])
+    monkeypatch.setattr("fewlabel.training.length.encoding_seconds", lambda _: 0.0)
+    recipe = Recipe(labels_per_class=2, pretrain="simclr", pretrain_batch=16, network="mlp", minutes=0.5, floor=False)
+    train(replace(recipe, out=str(tmp_path / "run")), quiet=True)
+    first = facts_of(tmp_path / "run")["first"]
+    assert first["evaluations"] <= 3
+    assert 0.1 * first["steps"] + 2.0 * first["evaluations"] <= 30
+
+
+def test_pretrain_for_minutes_and_resumed_without_a_directory(tmp_path: Path) -> None:
+    fruit_folder(tmp_path / "photos")
+    words = ("pretrain", "photos", "--size", "16", "--steps", "30", "--evaluations", "3")
+    process = start(*words, cwd=tmp_path)
+    wait_for(lambda: (tmp_path / "runs/photos-simclr-0/last.ckpt").exists(), process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    done = fewlabel(*words, "--resume", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["photos-simclr-0"]
+    done = fewlabel("pretrain", "digits", "--minutes", "0.03", "--batch", "32", "--out", "m", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "m/floor").exists()
+
+
+def test_reported_and_repeated_by_itself(tmp_path: Path) -> None:
+    done = in_process("pretrain", "digits", "--batch", "32", "--steps", "3", "--out", "my run", cwd=tmp_path)
+    assert "fewlabel train digits --encoder 'my run'" in done.stdout
+    before = (tmp_path / "my run/report.html").read_text()
+    assert in_process("report", "my run", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "my run/report.html").read_text() == before
+    assert in_process("repeat", "my run", "--out", "again", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "again/model.safetensors").read_bytes() == (tmp_path / "my run/model.safetensors").read_bytes()
+
+
+def test_few_pictures_and_few_labels(tmp_path: Path) -> None:
+    labels = fruit_folder(tmp_path / "photos", each=2, labelled=1)
+    words = ("--labels", labels, "--pretrain", "simclr", "--pretrain-steps", "2", "--steps", "2", "--out", "run")
+    done = in_process("train", "photos", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "neighbours" not in done.stdout  # of no class there are two
+    for path in list((tmp_path / "photos").iterdir())[1:]:
+        path.unlink()
+    done = in_process("pretrain", "photos", "--out", "one", cwd=tmp_path)
+    assert (done.returncode, "needs two images at least" in done.stderr) == (2, True)
+    assert not (tmp_path / "one/recipe.json").exists()
+
+
+def test_on_two_processes(undisturbed: Path, tmp_path: Path) -> None:
+    """Each in a folder of its own, as on two machines: only the first writes."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "fewlabel", *WORDS, "run"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=ENVIRONMENT, timeout=300)
+    assert done.returncode == 0, done.stderr
+    one, two = (metrics(run / "first-stage")[-1]["loss"]["total"] for run in (undisturbed, tmp_path / "run"))
+    assert two == pytest.approx(one, rel=0.02)
+
+
+def test_a_grid(tmp_path: Path) -> None:
+    recipe = Recipe(
+        labels_per_class=2,
+        pretrain="simclr",
+        pretrain_steps=2,
+        pretrain_batch=16,
+        network="cnn",
+        steps=2,
+        floor=False,
+        settings={"simclr.temperature": 0.5},
+    )
+    spelled = replace(recipe, settings=recipe.settings | {"icl.weight": 0.5, "icl.share": 0.125})
+    results = run_grid([recipe, spelled], tmp_path)
+    assert [result.error for result in results] == [None, None]
+    assert len(list((tmp_path / "results").iterdir())) == 2
+
+
+@pytest.mark.slow
 def test_minutes_typed(tmp_path: Path) -> None:
     words = ("train", "digits", "--labels-per-class", "2", "--pretrain", "moco", "--minutes", "0.05", "--out", "run")
     done = fewlabel(*words, cwd=tmp_path)
@@ -235,6 +323,7 @@ def test_pictures_without_any_label(tmp_path: Path) -> None:
     assert (done.returncode, "was trained without labels" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_killed_and_resumed(tmp_path: Path) -> None:
     words = ("pretrain", "digits", "--batch", "64", "--steps", "40", "--evaluations", "4", "--out")
     assert in_process(*words, "one", "--threads", "1", cwd=tmp_path).returncode == 0
@@ -259,6 +348,18 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
         (("pretrain", "nowhere"), "unknown data set or folder"),
         (("pretrain", "digits", "--images", "3"), "one step takes more than 3 images"),
         (("pretrain",), "requires an argument"),
+        (("train", "digits", "--pretrain", "simclr", "--pretrain-steps", "5", "--minutes", "1"), "give only one of"),
+        (("train", "digits", "--pretrain-batch", "9"), "--pretrain-batch is of a first stage"),
+        (("train", "digits", "--pretrain", "simclr", "--pretrain-share", "0.5"), "divides --minutes"),
+        (
+            ("train", "digits", "--pretrain", "simclr", "--encoder-rate", "0.5", "--tune"),
+            "cannot be used with --pretrain",
+        ),
+        (
+            ("train", "digits", "--pretrain", "icl", "--icl.negatives", "other-class"),
+            "which a first stage does not make",
+        ),
+        (("pretrain", "digits", "--method", "icl", "--icl.negatives", "other-class"), "needs guesses of classes"),
         (("pretrain", "digits", "--network", "mlp", "--simclr.views", "small"), "takes images of one size"),
     ],
 )
@@ -290,5 +391,27 @@ def test_from_python(tmp_path: Path) -> None:
     digits = load("digits")
     run = pretrain(Recipe(method="simclr", batch=32, steps=2, out=str(tmp_path / "run")), digits, quiet=True)
     assert run == tmp_path / "run"
+    assert facts_of(run)["recipe"]["mu"] == 1
     with pytest.raises(UserError, match="unknown method of a first stage"):
         pretrain(Recipe(out=str(tmp_path / "other")), digits, quiet=True)
+    for changes in ({"start_from": str(run)}, {"tune": True}, {"encoder": "lite0"}, {"pretrain": "simclr"}):
+        with pytest.raises(UserError, match="cannot be used where a network is trained without labels"):
+            pretrain(Recipe(method="simclr", out=str(tmp_path / "other"), **changes), digits, quiet=True)
+
+
+def test_arrays_without_labels(tmp_path: Path) -> None:
+    np.savez(tmp_path / "images.npz", x_train=load("digits").train.inputs[:40].numpy())
+    done = in_process("pretrain", "images.npz", "--batch", "16", "--steps", "2", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = in_process("train", "images.npz", cwd=tmp_path)
+    assert (done.returncode, "has no labelled images" in done.stderr) == (2, True)
+
+
+def test_the_main_stage_alone_may_know_other_classes(tmp_path: Path) -> None:
+    words = ("--pretrain", "icl", "--pretrain-steps", "2", "--pretrain-batch", "16", "--steps", "2", "--no-floor")
+    only_main = ("--icl.negatives", "other-class", "--first-stage.icl.negatives", "all")
+    done = in_process("train", "digits", "--labels-per-class", "2", *words, *only_main, "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    facts = facts_of(tmp_path / "run")
+    assert facts["recipe"]["settings"]["icl.negatives"] == "other-class"
+    assert facts["first"]["recipe"]["settings"]["icl.negatives"] == "all"
