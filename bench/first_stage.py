@@ -37,6 +37,20 @@ SCREEN_MINUTES = 10.0
 # What a screen changes; the first is what all others are compared with.
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
+    "views of the full size": {"settings": {"simclr.views": "simclr"}},
+    "float32": {"precision": "float32"},
+    "full size and float32": {"settings": {"simclr.views": "simclr"}, "precision": "float32"},
+    "learning rate 0.1": {"learning_rate": 0.1},
+    "learning rate 0.6": {"learning_rate": 0.6},
+    "temperature 0.5": {"settings": {"simclr.temperature": 0.5}},
+    "temperature 0.1": {"settings": {"simclr.temperature": 0.1}},
+    "batch 512": {"batch": 512},
+    "wrn-10-1": {"network": "wrn-10-1"},
+    "moco": {"method": "moco"},
+    "barlow-twins": {"method": "barlow-twins"},
+    "simsiam": {"method": "simsiam"},
+    "icl": {"method": "icl"},
+    "icl, temperature 0.2": {"method": "icl", "settings": {"icl.temperature": 0.2}},
 }
 
 
@@ -46,8 +60,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def screen(name: str, data: Dataset, minutes: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         changes = VARIANTS[name]
-        recipe = Recipe(data="cifar10", method="simclr", batch=256, mu=1, minutes=minutes, evaluations=2)
-        run = pretrain(replace(recipe, out=f"{folder}/run", **changes), data, quiet=True)
+        usual: dict[str, Any] = {"method": "simclr", "batch": 256, "minutes": minutes, "evaluations": 2}
+        recipe = Recipe(data="cifar10", out=f"{folder}/run", **(usual | changes))
+        run = pretrain(recipe, data, quiet=True)
         _, network = load_network(run)
         rows = features_by(network, data.train.inputs).numpy()
         history = RunDirectory(run).finished_history()

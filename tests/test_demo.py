@@ -41,6 +41,7 @@ def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 @pytest.mark.skipif(not ENCODERS["lite0"].installed, reason="the weights of fewlabel[photos] are not there")
+@pytest.mark.slow
 def test_photographs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("FEWLABEL_CACHE", str(tmp_path / "cache"))
     assert main(["demo", "--photos", "--out", str(tmp_path / "run")]) == 0

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
+from statistics import mean, median
 from typing import NamedTuple
 
 from ..data import Dataset
@@ -14,7 +14,8 @@ from ..ranks import ALONE, Ranks, shared
 from .plan import EVALUATIONS, FIRST_EPOCHS, FIRST_IMAGES, Plan, default_evaluations
 from .trainer import Trainer
 
-TIMED, WARM_UP = 8, 2  # steps; the first ones are slower
+TIMED, WARM_UP = 8, 2  # steps at least; the first two are slower
+LOOKED_AT, LONGEST = 0.01, 15.0  # share of the time for which steps are timed, and seconds at most
 EVALUATED = 512  # examples that are timed, at most
 MOST_FOR_EVALUATION = 0.2  # of the time
 
@@ -119,14 +120,14 @@ def fit_into(seconds: float, timed: Seconds, evaluations: int) -> tuple[int, int
 
 
 def seconds_of(part: Part, ranks: Ranks) -> Seconds:
-    """Of one step and of one evaluation, measured."""
+    """Of one step and of one evaluation, measured; of steps for a hundredth of the time, since the first are faster."""
     plan, dataset = part
-    trainer, times = Trainer(plan, dataset, ranks=ranks), []
-    for index in range(TIMED):
-        began = time.perf_counter()
-        sum(trainer.step(index).terms.values()).item()  # type: ignore[union-attr]  # waits for the device
-        times.append(time.perf_counter() - began)
-    step = median(times[WARM_UP:])
+    trainer = Trainer(plan, dataset, ranks=ranks)
+    times = [seconds_of_step(trainer, index) for index in range(TIMED)]
+    patience = min(LONGEST, LOOKED_AT * 60 * (plan.recipe.minutes or 0))
+    more = ranks.first_says(lambda: int(patience / median(times[WARM_UP:])))  # the same for all processes
+    times += [seconds_of_step(trainer, index) for index in range(TIMED, more)]
+    step = mean(times[WARM_UP:])
     began = time.perf_counter()
     if plan.is_first_stage:
         trainer.evaluate()
@@ -139,6 +140,12 @@ def seconds_of(part: Part, ranks: Ranks) -> Seconds:
     predict_probabilities(network, sample)
     predicting = (time.perf_counter() - between) * len(dataset.test) / len(sample)
     return Seconds(step, between - began + predicting)
+
+
+def seconds_of_step(trainer: Trainer, index: int) -> float:
+    began = time.perf_counter()
+    sum(trainer.step(index).terms.values()).item()  # type: ignore[union-attr]  # waits for the device
+    return time.perf_counter() - began
 
 
 def encoding_seconds(first: Part) -> float:

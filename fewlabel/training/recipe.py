@@ -202,7 +202,6 @@ class Recipe:
             precision=self.pretrain_precision,
             images=self.pretrain_images,
             steps=self.pretrain_steps,
-            minutes=None,
             horizon=None,
             tune=False,
         )
