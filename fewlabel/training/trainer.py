@@ -64,6 +64,7 @@ class Trainer:
             labelled_among_unlabelled=method.labelled_among_unlabelled,
         )
         network = make_network(plan, dataset, method, encoder)
+        network.head.requires_grad_(not plan.is_first_stage)  # which has nothing to learn without classes
         build_method(method, plan, dataset, network)
         if ranks.count > 1 and plan.recipe.share_norms:
             share_norms(network, ranks)

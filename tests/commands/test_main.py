@@ -145,7 +145,7 @@ def test_help_version_and_mistakes_do_not_import_torch() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("[0, 0, 2, 2]\n")
     assert f"fewlabel {package.__version__}" in done.stdout
-    assert done.stderr == "fewlabel: unknown command 'trian': did you mean train?\n"
+    assert done.stderr == "fewlabel: unknown command 'trian': did you mean train or pretrain?\n"
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,6 @@ GOOD: dict[str, Any] = {"x_train": grey(3), "y_train": [0, 1, 0], "x_test": grey
     ("missing", "message"),
     [
         (["x_train"], "it needs x_train and y_train"),
-        (["y_train"], "it needs x_train and y_train"),
         (["x_test"], "one of x_test and y_test"),
         (["y_test"], "one of x_test and y_test"),
         (list(GOOD), "holds nothing"),

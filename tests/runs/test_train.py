@@ -189,7 +189,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoi
         return result
 
     monkeypatch.setattr(Trainer, "step", spoilt)
-    with pytest.raises(UserError, match=r"became NaN or infinite by step 10; use a lower learning rate"):
+    with pytest.raises(UserError, match=r"became NaN or infinite by step 10; use a lower --learning-rate"):
         train(tiny(tmp_path / "run"), digits, quiet=True)
     assert not (tmp_path / "run" / "model.safetensors").exists()
     kept = read_checkpoint(tmp_path / "run" / "last.ckpt")
@@ -199,7 +199,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoi
 
 
 def test_a_learning_rate_out_of_all_proportion(digits: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="use a lower learning rate"):
+    with pytest.raises(UserError, match="use a lower --learning-rate"):
         train(tiny(tmp_path / "run", learning_rate=1e30), digits, quiet=True)
 
 
