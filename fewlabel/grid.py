@@ -17,7 +17,8 @@ from .cluster import dask_cluster
 from .errors import UserError
 from .files import write_json
 from .methods import full_settings
-from .runs import train
+from .networks.saved import FIRST_STAGE
+from .runs import RunDirectory, train
 from .training import Recipe, check_recipe
 from .training.recipe import PLACES
 
@@ -93,12 +94,12 @@ def run_one(recipe: Recipe, out: Path) -> tuple[str, Result]:
     name = name_of(recipe)
     try:
         run = train(replace(recipe, out=str(out / "runs" / name), predictions=False), resume=True, quiet=True)
-        last = run.history[-1]
+        last, of_first = run.history[-1], RunDirectory(run.directory).history(FIRST_STAGE)
         result = Result(
             recipe.to_dict(),
             accuracy=run.accuracy,
             steps=last["step"],
-            seconds=last["seconds"],
+            seconds=last["seconds"] + sum(line["seconds"] for line in of_first[-1:]),
             curve=tuple((line["step"], line["accuracy"]) for line in run.history if "accuracy" in line),
             alarms=tuple(last.get("alarms", ())),
         )

@@ -146,7 +146,10 @@ class Model:
         metadata = {"classes": json.dumps(list(self.classes)), "method": self.method}
         if self.encoder != NONE:
             name = FIRST_STAGE if Path(self.encoder).name == FIRST_STAGE else self.encoder  # no path of this machine
-            metadata |= {"encoder": name, "licence of the encoder": find_encoder(self.encoder).licence}
+            metadata |= {
+                "encoder": name,
+                "licence of the encoder": self.kind.licence() or find_encoder(self.encoder).licence,
+            }
         export_onnx(self.network, self.kind, metadata, Path(path))
 
     def network_probabilities(self, inputs: Tensor) -> Tensor:

@@ -43,6 +43,19 @@ def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[str]") ->
         time.sleep(0.005)
 
 
+def killed(*words: str | Path, when: Callable[[], bool], cwd: Path) -> None:
+    """A command that kill -9 ends once the condition holds."""
+    process = start(*words, cwd=cwd)
+    wait_for(when, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def past_a_checkpoint(stage: Path, lines: int) -> Callable[[], bool]:
+    """Has a stage a checkpoint, and so many lines of metrics?"""
+    return lambda: (stage / "last.ckpt").exists() and (stage / "metrics.jsonl").read_text().count("\n") >= lines
+
+
 def in_process(*words: str | Path, cwd: Path) -> "subprocess.CompletedProcess[str]":
     """The same through the same entry point, without the seconds in which another process imports torch.
 

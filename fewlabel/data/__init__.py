@@ -17,7 +17,11 @@ from .kind import Kind
 from .labels import LabelFiles
 from .named import NAMED
 from .npz import read_npz
+from .row_files import Roles, RowFile, is_row_file
+from .row_kind import RowKind, read_row_file
 from .split import few_label_split
+from .table_kind import TableKind, table_kind
+from .text_kind import TextKind, text_kind
 from .vectors import VectorKind, Vectors
 
 __all__ = [
@@ -30,17 +34,21 @@ __all__ = [
     "ImageKind",
     "Images",
     "Kind",
+    "Roles",
+    "TableKind",
+    "TextKind",
     "VectorKind",
     "Vectors",
     "encoded",
     "few_label_split",
     "is_folder",
+    "is_row_file",
     "kind_from",
     "load",
     "load_test",
 ]
 
-KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (ImageKind, VectorKind, FeatureKind)}
+KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (ImageKind, VectorKind, FeatureKind, TextKind, TableKind)}
 
 
 def kind_from(description: dict[str, Any]) -> Kind:
@@ -60,8 +68,11 @@ def load(
     download: bool = False,
     encoder: str | None = None,
     encoder_views: int = 0,
+    roles: Roles | None = None,
 ) -> Dataset:
-    """Training and test examples of a named data set, an .npz file or a folder of pictures.
+    """Training and test examples of a named data set, an .npz file, a folder of pictures or a file of rows.
+
+    `roles` say which columns of a file of rows are what.
 
     With the name of an `encoder` (see `fewlabel encoders`) they are features of the pictures, and of so many weak and
     strong views of each training picture.
@@ -70,6 +81,13 @@ def load(
     torch.Size([1297, 1, 8, 8])
     """
     name, path = str(data), Path(data)
+    if name not in NAMED and is_row_file(name):
+        for flag, given in {"--subfolders": subfolders, "--size": size, "--encoder-views": encoder_views}.items():
+            if given:
+                raise UserError(f"{flag} is for pictures, not for the rows of {name}.")
+        return load_rows(path, roles or Roles(), labels, test, encoder)
+    if roles not in (None, Roles()):
+        raise UserError(f"--text-column and the like are for files of rows, such as .csv, not for {name}.")
     if encoder is not None and encoder != NONE:
         if is_folder(name):
             if size is not None:
@@ -102,6 +120,22 @@ def load(
     raise unknown("data set or folder", name, NAMED)
 
 
+def load_rows(path: Path, roles: Roles, labels: LabelFiles, test: str | Path | None, encoder: str | None) -> Dataset:
+    """Texts where a column of texts is named, else rows of a table."""
+    file = RowFile(path, roles)
+    kind: RowKind
+    if roles.text is not None:
+        if encoder in (None, NONE):
+            raise UserError("texts need an encoder: --encoder minilm, or another one of texts.")
+        kind, notes = text_kind(file, str(encoder))
+    elif encoder not in (None, NONE):
+        raise UserError(f"--encoder {encoder} is for pictures and texts: for texts name their column, --text-column.")
+    else:
+        kind, notes = table_kind(file)
+    dataset = read_row_file(file, kind, labels, test)
+    return replace(dataset, notes=(*notes, *dataset.notes))
+
+
 def is_folder(data: str) -> bool:
     """Does `load` take it for a folder of pictures?"""
     return data not in NAMED and Path(data).is_dir()
@@ -126,7 +160,7 @@ def load_test(
     kind: Kind,
 ) -> Examples:
     """Labelled examples to evaluate a model of these classes and this kind on."""
-    if is_folder(str(data)):
+    if is_folder(str(data)) or (str(data) not in NAMED and is_row_file(data)):
         test: Examples | None = kind.load_test(Path(data), classes, labels)
     else:
         test = load(data, root, labels=labels, encoder=kind.encoder).test

@@ -39,6 +39,7 @@ class FeatureKind(VectorKind):
     given: Encoder | None = field(default=None, compare=False, repr=False)  # the encoder itself, once it is loaded
 
     name = "features"
+    family = "features"
     noun = "images"
     input_name = "pixels"
 
@@ -84,6 +85,9 @@ class FeatureKind(VectorKind):
         from .folder import read_labelled
 
         return read_labelled(folder, classes, 0, labels, self.find())
+
+    def licence(self) -> str:
+        return self.find().licence
 
     def exported(self) -> tuple[nn.Module, tuple[int, ...], torch.dtype]:
         """The encoder belongs into the file."""

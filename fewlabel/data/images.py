@@ -32,6 +32,7 @@ class ImageKind(Kind):
     white: int | None = None  # the largest value of the floats that the images were made of, where they were floats
 
     name = "images"
+    family = "images"
     noun = "images"
     image_views = True
     input_name = "pixels"

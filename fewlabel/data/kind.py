@@ -32,6 +32,7 @@ class Kind(ABC):
     """How inputs of one kind are checked, scaled, augmented, read and shown. Subclasses are frozen dataclasses."""
 
     name: ClassVar[str]  # in model.json
+    family: ClassVar[str]  # images, vectors or features: whose defaults of methods it takes
     noun: ClassVar[str]  # in messages, plural
     image_views: ClassVar[bool]  # are its views augmentations of images?
     input_name: ClassVar[str]  # in ONNX files
@@ -96,6 +97,10 @@ class Kind(ABC):
     def encoded(self, examples: "Examples", encoder: Encoder, views: int = 0, flip: bool = True) -> "Examples":
         """Features of examples of this kind, and of so many weak and strong views of each."""
         raise UserError(f"--encoder is for pictures, not for {self.describe()}.")
+
+    def licence(self) -> str:
+        """Of a frozen encoder that made the inputs."""
+        return ""
 
     def exported(self) -> tuple[nn.Module, tuple[int, ...], torch.dtype]:
         """What an exported model does before its network, and the shape and type of one of its inputs."""

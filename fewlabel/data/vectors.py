@@ -31,6 +31,7 @@ class VectorKind(Kind):
     dropout: float = 0.0  # share of columns that strong views lose: they get their mean instead
 
     name = "vectors"
+    family = "vectors"
     noun = "rows"
     image_views = False
     input_name = "rows"

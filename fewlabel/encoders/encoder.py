@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..augment import VIEWS
+from ..decode import FORMAT as DECODER
 from ..errors import UserError
 from ..randomness import Draws, generator
 from .efficientnet_lite import EfficientNetLite
@@ -58,8 +59,8 @@ class Encoder:
         return self.size is not None
 
     def store_key(self, backend: str) -> str:
-        """By which its features are kept on disk."""
-        key = f"{self.size} {self.mean} {self.std} {self.digest} {backend} float32"
+        """Changes whenever its features would."""
+        key = f"{DECODER} {self.size} {self.mean} {self.std} {self.digest} {backend} float32"
         return key if self.view is None else f"{key} {self.view}"
 
     def normalise(self, pixels: Tensor) -> Tensor:

@@ -9,14 +9,14 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from filelock import FileLock
 
-from ..decode import FORMAT as DECODER
 from ..decode import cache_folder
 from ..errors import UserError
+from .encoder import Encoder
+from .text_encoder import TextEncoder
 
 FORMAT = 2  # raise it when features are made in another way, so that old ones are not used
 DIGEST = 32  # bytes of a SHA-256
@@ -28,21 +28,11 @@ def content_digest(path: Path) -> bytes:
         return hashlib.file_digest(file, "sha256").digest()
 
 
-class Keyed(Protocol):
-    """An encoder of pictures or texts, as far as the store knows it."""
-
-    @property
-    def features(self) -> int | None: ...
-
-    def store_key(self, backend: str) -> str:
-        """Changes whenever the features would."""
-
-
 class FeatureStore:
-    """Features (rows of float32) of one encoder, by the digest of the picture file."""
+    """Features (rows of float32) of one encoder, by the digest of the picture file or of the text."""
 
-    def __init__(self, encoder: Keyed, backend: str = "torch") -> None:
-        key = f"{FORMAT} {DECODER} {encoder.store_key(backend)}"
+    def __init__(self, encoder: Encoder | TextEncoder, backend: str = "torch") -> None:
+        key = f"{FORMAT} {encoder.store_key(backend)}"
         assert encoder.features is not None
         self.features = encoder.features
         self.folder = cache_folder() / "features" / hashlib.sha256(key.encode()).hexdigest()[:32]
@@ -99,6 +89,6 @@ def append(path: Path, at: int, content: bytes) -> None:
 
 def cannot_keep(folder: Path, error: OSError) -> UserError:
     return UserError(
-        f"cannot keep features of pictures in {folder} ({error.strerror}): "
+        f"cannot keep features in {folder} ({error.strerror}): "
         "free some space, or name another folder in the environment variable FEWLABEL_CACHE."
     )

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ..data import Dataset, is_folder
 from ..encoders import ENCODERS, NONE, PHOTOS
+from ..encoders.minilm import NAME as MINILM
 from ..methods import SELF_SUPERVISED
 from ..networks.saved import FIRST_STAGE, read_description
 from ..terminal import Terminal
@@ -27,6 +28,9 @@ def choose_encoder(recipe: Recipe, dataset: Dataset | None, before: RunDirectory
         return read_description(Path(recipe.start_from)).get("encoder", NONE)
     if dataset is not None:
         return dataset.train.kind.encoder
+    if recipe.text_column is not None:
+        terminal.say(f"Encoder: {MINILM} (pre-trained sentence embeddings, frozen).")
+        return MINILM
     if recipe.tune:
         return DEFAULT
     if not is_folder(recipe.data):

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from ..data import Dataset, Examples, FeatureKind
+from ..data import Dataset, Examples
+from ..data.features import kind_of
 from ..encoders import NONE, Encoder, find_encoder
 from ..encoders.run import run_encoder
 from ..evaluate import features_by
@@ -64,8 +65,7 @@ def data_of_run(run: RunDirectory, root: str | None = None) -> tuple[Plan, Datas
 
 
 def as_features(images: Examples, encoder: Encoder, network: Classifier, title: str = "") -> Examples:
-    features = features_by(network, images.inputs, title=title)
-    kind = FeatureKind(features.shape[1], encoder=encoder.name, digest=encoder.digest, given=encoder)
+    features, kind = features_by(network, images.inputs, title=title), kind_of(encoder)
     return Examples(
         features, images.labels, images.classes, images.names, kind, images.skipped, images.source, original=images
     )

@@ -47,6 +47,7 @@ def load_data(recipe: Recipe, encoder: str) -> Dataset:
             download=recipe.download,
             encoder=frozen,
             encoder_views=recipe.encoder_views,
+            roles=recipe.roles,
         )
     return replace(found, train=replace(found.train, kind=found.train.kind.with_views(recipe.noise, recipe.dropout)))
 

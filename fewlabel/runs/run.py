@@ -186,7 +186,7 @@ def has_first_stage(directory: RunDirectory, plan: Plan) -> bool:
 
 def kind_of(stage: Plan, dataset: Dataset) -> str:
     """The kind of data that a stage trains on."""
-    return FeatureKind.name if stage.encoder == FIRST_STAGE else dataset.train.kind.name
+    return FeatureKind.family if stage.encoder == FIRST_STAGE else dataset.train.kind.family
 
 
 def introduce_labels(terminal: Terminal, plan: Plan, dataset: Dataset) -> None:

@@ -55,7 +55,9 @@ def for_images(images: int, part: Part, ranks: Ranks = ALONE) -> Plan:
     plan, dataset = part
     steps = images // Trainer(plan, dataset, ranks=ranks).step(0).images
     if steps < 1:
-        raise shared(UserError(f"one step takes more than {images} images: give more of them, or a smaller batch."))
+        flag = "--pretrain-" if plan.precedes else "--"
+        advice = f"give more {flag}images, or a smaller {flag}batch"
+        raise shared(UserError(f"one step takes more than {images} images: {advice}."))
     evaluations = plan.recipe.evaluations or default_evaluations(replace(plan.recipe, steps=steps), dataset)
     return replace(plan, steps=steps, evaluations=evaluations)
 

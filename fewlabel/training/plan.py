@@ -59,9 +59,14 @@ class Plan:
         return self.recipe.method in SELF_SUPERVISED
 
     @property
+    def precedes(self) -> bool:
+        """Is it the first of several stages? Then its options begin with --pretrain."""
+        return self.is_first_stage and self.recipe.pretrain is not None
+
+    @property
     def rate_flag(self) -> str:
         """The option that sets the learning rate of this stage."""
-        return "--pretrain-rate" if self.is_first_stage and self.recipe.pretrain else "--learning-rate"
+        return "--pretrain-rate" if self.precedes else "--learning-rate"
 
     def to_dict(self) -> dict[str, Any]:
         """For recipe.json. The labelled examples are in labels.csv, by their names."""
@@ -155,7 +160,7 @@ def plan_of_stage(recipe: Recipe, dataset: Dataset, encoder: str | None = None) 
         raise UserError(f"a first stage is for images; {dataset.name} holds {kind.describe()}.")
     if first_stage and len(dataset.train) < 2:
         raise UserError(f"a first stage needs two images at least; {dataset.name} holds {len(dataset.train)}.")
-    check_kind(recipe.method, kind.name)
+    check_kind(recipe.method, kind.family)
     device = choose_device(recipe.device)
     tuned = recipe.tune and recipe.pretrain is None
     network = TUNED if tuned else recipe.network or kind.default_network(device)
@@ -163,7 +168,7 @@ def plan_of_stage(recipe: Recipe, dataset: Dataset, encoder: str | None = None) 
         with torch.device("meta"):  # does it exist? without spending memory on it
             make_encoder(network, kind.shape)
     flip = dataset.flip if recipe.flip is None else recipe.flip
-    settings = full_settings(recipe.method, recipe.settings, kind.name)
+    settings = full_settings(recipe.method, recipe.settings, kind.family)
     if network == "mlp" and kind.image_views:  # which takes images of one size only
         if "small" in recipe.settings.values():
             raise UserError("the network mlp takes images of one size: choose simclr views, or another --network.")

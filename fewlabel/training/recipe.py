@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ..augment import CHANGES
-from ..data import NAMED
+from ..data import NAMED, Roles, is_row_file
 from ..data.labels import as_paths
 from ..encoders import NONE, full_name
 from ..errors import UserError, unknown
@@ -27,7 +27,8 @@ class Recipe:
     data: Annotated[
         str,
         Setting(
-            "folder of pictures, .npz file, or digits, mnist, fashion-mnist, svhn, cifar10, cifar100",
+            "folder of pictures, file of texts or rows (.csv, .tsv, .jsonl, .parquet), .npz file, or digits, mnist, "
+            "fashion-mnist, svhn, cifar10, cifar100",
             group=DATA,
         ),
     ] = "digits"
@@ -42,7 +43,17 @@ class Recipe:
     spend_audit: Annotated[
         bool, Setting("train on labels of pictures that measured an earlier run (`fewlabel audit`)", group=DATA)
     ] = False
-    test: Annotated[str | None, Setting("held-out test folder, one subfolder per class", group=DATA)] = None
+    text_column: Annotated[str | None, Setting("of a file: the column with the texts", group=DATA)] = None
+    label_column: Annotated[
+        str | None, Setting("of a file: the column with the classes; empty cells are unlabelled", group=DATA)
+    ] = None
+    id_column: Annotated[
+        str | None, Setting("of a file: names its rows; default their number and content", group=DATA)
+    ] = None
+    drop: Annotated[str, Setting("of a table: columns to leave out, separated by commas", group=DATA)] = ""
+    test: Annotated[
+        str | None, Setting("held-out test folder, one subfolder per class, or file with the same columns", group=DATA)
+    ] = None
     root: Annotated[str | None, Setting("folder with the official files of a named data set", group=DATA)] = None
     download: Annotated[bool, Setting("download those files into --root", group=DATA)] = False
     size: Annotated[
@@ -185,7 +196,8 @@ class Recipe:
     @property
     def directory(self) -> Path:
         """The run directory, by default named after data, method and seed."""
-        name = Path(self.data).resolve().name.removesuffix(".npz")
+        path = Path(self.data).resolve()
+        name = path.stem if path.suffix == ".npz" or is_row_file(path) else path.name
         return Path(self.out) if self.out else Path("runs") / f"{name}-{self.method}-{self.seed}"
 
     @property
@@ -205,6 +217,12 @@ class Recipe:
             horizon=None,
             tune=False,
         )
+
+    @property
+    def roles(self) -> Roles:
+        """Which columns of a file of rows are what."""
+        dropped = tuple(name.strip() for name in self.drop.split(",") if name.strip())
+        return Roles(self.text_column, self.label_column, self.id_column, dropped)
 
     @property
     def disabled(self) -> list[str]:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,7 +17,7 @@ from fewlabel.runs.checkpoint import read_checkpoint
 from fewlabel.training.length import Seconds
 from tests.equal import assert_same_run, metrics
 from tests.pictures import class_folder, fruit_folder
-from tests.processes import ENVIRONMENT, fewlabel, in_process, start, wait_for
+from tests.processes import ENVIRONMENT, fewlabel, in_process, killed, past_a_checkpoint
 
 FIRST, MAIN = 24, 24  # steps
 WORDS = (
@@ -85,15 +84,7 @@ def test_the_run_can_be_moved_and_used(undisturbed: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize("part", ["first-stage", pytest.param(".", marks=pytest.mark.slow)])
 def test_killed_in_either_stage_and_resumed_is_the_same_run(undisturbed: Path, tmp_path: Path, part: str) -> None:
     run = tmp_path / "run"
-    process = start(*WORDS, run, cwd=tmp_path)
-
-    def past_a_checkpoint() -> bool:
-        written = run / part / "metrics.jsonl"
-        return (run / part / "last.ckpt").exists() and written.read_text().count("\n") >= 8
-
-    wait_for(past_a_checkpoint, process)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    killed(*WORDS, run, when=past_a_checkpoint(run / part, lines=8), cwd=tmp_path)
     saved = read_checkpoint(run / part / "last.ckpt")
     assert saved is not None
     assert saved[1]["step"] < FIRST or part == "."
@@ -218,10 +209,7 @@ def test_evaluations_are_part_of_the_minutes(tmp_path: Path, monkeypatch: pytest
 def test_pretrain_for_minutes_and_resumed_without_a_directory(tmp_path: Path) -> None:
     fruit_folder(tmp_path / "photos")
     words = ("pretrain", "photos", "--size", "16", "--steps", "30", "--evaluations", "3")
-    process = start(*words, cwd=tmp_path)
-    wait_for(lambda: (tmp_path / "runs/photos-simclr-0/last.ckpt").exists(), process)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    killed(*words, when=(tmp_path / "runs/photos-simclr-0/last.ckpt").exists, cwd=tmp_path)
     done = fewlabel(*words, "--resume", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["photos-simclr-0"]
@@ -276,6 +264,9 @@ def test_a_grid(tmp_path: Path) -> None:
     spelled = replace(recipe, settings=recipe.settings | {"icl.weight": 0.5, "icl.share": 0.125})
     results = run_grid([recipe, spelled], tmp_path)
     assert [result.error for result in results] == [None, None]
+    runs = [tmp_path / "runs" / path.stem for path in (tmp_path / "results").iterdir()]
+    of_main = [json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["seconds"] for run in runs]
+    assert sum(result.seconds for result in results) > sum(of_main)  # both stages count
     assert len(list((tmp_path / "results").iterdir())) == 2
 
 
@@ -327,10 +318,7 @@ def test_pictures_without_any_label(tmp_path: Path) -> None:
 def test_killed_and_resumed(tmp_path: Path) -> None:
     words = ("pretrain", "digits", "--batch", "64", "--steps", "40", "--evaluations", "4", "--out")
     assert in_process(*words, "one", "--threads", "1", cwd=tmp_path).returncode == 0
-    process = start(*words, "two", "--threads", "1", cwd=tmp_path)
-    wait_for(lambda: (tmp_path / "two/last.ckpt").exists(), process)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    killed(*words, "two", "--threads", "1", when=(tmp_path / "two/last.ckpt").exists, cwd=tmp_path)
     done = fewlabel(*words, "two", "--threads", "1", "--resume", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert_same_run(tmp_path / "one", tmp_path / "two")
@@ -346,7 +334,7 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
         (("train", "digits", "--pretrain-images", "9"), "choose one with --pretrain"),
         (("pretrain", "digits", "--method", "icl-ssl"), "unknown method of a first stage"),
         (("pretrain", "nowhere"), "unknown data set or folder"),
-        (("pretrain", "digits", "--images", "3"), "one step takes more than 3 images"),
+        (("pretrain", "digits", "--images", "3"), "more than 3 images: give more --images, or a smaller --batch"),
         (("pretrain",), "requires an argument"),
         (("train", "digits", "--pretrain", "simclr", "--pretrain-steps", "5", "--minutes", "1"), "give only one of"),
         (("train", "digits", "--pretrain-batch", "9"), "--pretrain-batch is of a first stage"),

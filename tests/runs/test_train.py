@@ -21,7 +21,7 @@ from fewlabel.training import Trainer
 from fewlabel.training.fit import due
 from fewlabel.training.length import Seconds, fit_into
 from tests.equal import assert_same_run, metrics
-from tests.processes import ENVIRONMENT, fewlabel, start, wait_for
+from tests.processes import ENVIRONMENT, fewlabel, killed, past_a_checkpoint, start, wait_for
 
 STEPS = 48
 WORDS = ("train", "digits", "--labels-per-class", "2", "--steps", str(STEPS), "--evaluations", "4", "--out")
@@ -39,16 +39,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("part", [".", "floor"])
 def test_killed_and_resumed_is_the_same_run(undisturbed: Path, tmp_path: Path, part: str) -> None:
     run = tmp_path / "run"
-    process = start(*WORDS, run, cwd=tmp_path)
-
-    def past_a_checkpoint() -> bool:
-        """A checkpoint, and lines of metrics that go beyond it."""
-        written = run / part / "metrics.jsonl"
-        return (run / part / "last.ckpt").exists() and written.read_text().count("\n") >= 12
-
-    wait_for(past_a_checkpoint, process)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    killed(*WORDS, run, when=past_a_checkpoint(run / part, lines=12), cwd=tmp_path)
     saved = read_checkpoint(run / part / "last.ckpt")
     assert saved is not None
     assert saved[1]["step"] < STEPS
@@ -73,10 +64,7 @@ def test_two_processes_do_not_train_in_one_directory(tmp_path: Path) -> None:
 
 def test_a_checkpoint_cut_off_half_way_falls_back_to_the_previous_one(undisturbed: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    process = start(*WORDS, run, cwd=tmp_path)
-    wait_for((run / "previous.ckpt").exists, process)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    killed(*WORDS, run, when=(run / "previous.ckpt").exists, cwd=tmp_path)
     content = (run / "last.ckpt").read_bytes()
     (run / "last.ckpt").write_bytes(content[: len(content) // 2])
     done = fewlabel(*WORDS, run, "--resume", cwd=tmp_path)

@@ -1,0 +1,123 @@
+"""Files of rows (.csv, .tsv, .jsonl, .parquet): a text or a row of a table each, with labels in one of the columns."""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import UserError
+from .labels import as_label
+from .records import SUFFIXES, Records, open_records, row_name
+
+SHOWN = 400  # letters of a row that people are shown
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns of a file are what."""
+
+    text: str | None = None  # what is learnt from; without it, all columns that have no other role
+    label: str | None = None
+    id: str | None = None
+    drop: tuple[str, ...] = ()
+
+    def inputs(self, records: Records) -> list[str]:
+        """The columns that are learnt from."""
+        for name in (self.text, self.label, self.id, *self.drop):
+            if name is not None:
+                records.column(name)
+        if self.text is not None:
+            return [self.text]
+        return [name for name in records.header if name not in (self.label, self.id, *self.drop)]
+
+
+def is_row_file(data: str | Path) -> bool:
+    """Does `load` take it for a file of rows?"""
+    return Path(data).suffix.lower() in SUFFIXES
+
+
+class RowFile:
+    """A file of which some columns are learnt from. Rows are read anew each time, and never all at once."""
+
+    def __init__(self, path: Path, roles: Roles, columns: Sequence[str] = ()) -> None:
+        """All columns that have no other role, or those `columns` that a model was trained on."""
+        self.path, self.roles, self.records = path, roles, open_records(path)
+        self.columns = list(columns) or roles.inputs(self.records)
+        if not self.columns:
+            raise UserError(f"{path} has no column to learn from.")
+        self._places = [self.records.column(name) for name in self.columns]
+
+    def inputs(self) -> Iterator[list[str]]:
+        """The cells that are learnt from, of each row."""
+        return ([cells[place] for place in self._places] for cells in self.records)
+
+    def listing(self) -> "Listing":
+        """Names, labels and what is shown of all rows, in one pass."""
+        names, labels, shown, digest = list[str](), list[str](), Previews(), hashlib.sha256()
+        label = None if self.roles.label is None else self.records.column(self.roles.label)
+        key = None if self.roles.id is None else self.records.column(self.roles.id)
+        seen = dict[str, int]()
+        for number, cells in enumerate(self.records, 1):
+            mine = [cells[place] for place in self._places]
+            name = row_name(number, mine) if key is None else cells[key]
+            if key is not None and (not name or name in seen):
+                why = f"has the same as row {seen[name]}" if name else "has none"
+                raise UserError(f"--id-column {self.roles.id} must name every row, but row {number} {why}.")
+            seen[name] = number
+            names.append(name)
+            labels.append("" if label is None else as_label(cells[label]))
+            shown.add(self.describe(mine))
+            digest.update("\x1f".join((name, *mine)).encode("utf-8", "surrogatepass") + b"\n")
+        if not names:
+            raise UserError(f"{self.path} has a header and no row below it.")
+        return Listing(names, labels, shown, digest.hexdigest())
+
+    def describe(self, cells: Sequence[str]) -> str:
+        """One row in words."""
+        if self.roles.text is not None:
+            return cells[0]
+        return ", ".join(f"{name} {cell}" for name, cell in zip(self.columns, cells, strict=True) if cell)
+
+
+class Listing(NamedTuple):
+    names: list[str]
+    labels: list[str]  # as written; "" where there is none
+    shown: "Previews"
+    digest: str  # of names and content
+
+
+@dataclass
+class Previews:
+    """The beginning of each row, to be shown to people: on disk, since there may be millions."""
+
+    ends: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # for as long as the examples live
+
+    def add(self, text: str) -> None:
+        cut = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+        content = cut.encode("utf-8", "surrogatepass")
+        self._file.write(content)
+        self.ends.append((self.ends[-1] if self.ends else 0) + len(content))
+
+    def show(self, position: int) -> str:
+        first = self.ends[position - 1] if position else 0
+        self._file.seek(first)
+        return self._file.read(self.ends[position] - first).decode("utf-8", "replace")
+
+    def at(self, positions: Sequence[int]) -> "Chosen":
+        return Chosen(self, positions)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Previews of some of the rows."""
+
+    previews: Previews
+    positions: Sequence[int]
+
+    def show(self, position: int) -> str:
+        return self.previews.show(self.positions[position])

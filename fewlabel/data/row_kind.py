@@ -1,0 +1,139 @@
+"""RowKind: what texts and rows of tables have in common. One file per kind: text_kind.py, table_kind.py."""
+
+import itertools
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..errors import UserError
+from .examples import UNLABELLED, Dataset, Examples
+from .labels import NO_CLASS, LabelFiles, as_paths, read_labels, refuse_alike
+from .row_files import Listing, Roles, RowFile
+from .vectors import VectorKind
+
+EACH_OWN = 50  # labelled rows from which on a class for each of them is a mistake
+NAMED = 20  # classes that a message lists
+
+
+@dataclass(frozen=True)
+class RowKind(VectorKind):
+    """float32 (N, columns), made of the cells of a file of rows."""
+
+    @property
+    @abstractmethod
+    def roles(self) -> Roles:
+        """Of the columns of the file that was trained on."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[str, ...]:
+        """The columns of a file that are learnt from."""
+
+    @abstractmethod
+    def of_cells(self, rows: Iterable[Sequence[str]], count: int) -> Tensor:
+        """(count, columns) of rows of cells, one cell for each of `inputs`."""
+
+    def stream(self, path: Path, chunk: int, title: str = "") -> Iterator[Examples]:
+        """Rows of which nothing is known, `chunk` at a time."""
+        file = self.open(path)
+        names, cells = iter(file.listing().names), file.inputs()
+        while part := list(itertools.islice(cells, chunk)):
+            labels = torch.full((len(part),), UNLABELLED)
+            yield Examples(self.of_cells(part, len(part)), labels, (), list(itertools.islice(names, len(part))), self)
+
+    def load_test(self, path: Path, classes: Sequence[str], labels: LabelFiles) -> Examples:
+        """The labelled rows of a file."""
+        file = self.open(path)
+        listing = file.listing()
+        found = given_labels(file, listing, labels, [])[0]
+        if strange := sorted({label for label in found if label not in ("", NO_CLASS)} - set(classes)):
+            known = ", ".join(classes[:NAMED])
+            raise UserError(f"{path} has the label '{strange[0]}', which is no class of the model (it knows {known}).")
+        kept = [position for position, label in enumerate(found) if label not in ("", NO_CLASS)]
+        if not kept:
+            raise UserError(f"the rows of {path} have no labels: accuracy cannot be measured on them.")
+        return examples_of(file, listing, self, found, classes, kept)
+
+    def open(self, path: Path) -> RowFile:
+        """A file with the columns that were trained on; it needs no column of labels."""
+        if not path.is_file():
+            raise UserError(f"{path} is no file of rows, such as .csv, which the model is for.")
+        roles = self.roles
+        file = RowFile(path, Roles(roles.text, None, roles.id), self.inputs)
+        if roles.label not in file.records.header:
+            return file
+        return RowFile(path, Roles(roles.text, roles.label, roles.id), self.inputs)
+
+
+def read_row_file(file: RowFile, kind: RowKind, labels: LabelFiles, test: str | Path | None) -> Dataset:
+    """Rows to train on and, from another file with the same columns, to test on."""
+    if test is not None and Path(test).resolve() == file.path.resolve():
+        raise UserError(f"--test is the file that is trained on, {file.path}: give another one.")
+    listing, notes = file.listing(), list[str]()
+    found, source = given_labels(file, listing, labels, notes)
+    classes = classes_in(file, found, source)
+    kept = [position for position, label in enumerate(found) if label != NO_CLASS]
+    no_class = tuple(listing.names[i] for i, label in enumerate(found) if label == NO_CLASS)
+    if no_class:
+        notes.append(f"Left out of training, as labelled {NO_CLASS}: {len(no_class)}.")
+    if not kept:
+        raise UserError(f"all rows of {file.path} are labelled {NO_CLASS}: none is left to train on.")
+    train = examples_of(file, listing, kind, found, classes, kept)
+    held_out = None if test is None else kind.load_test(Path(test), classes, None)
+    return Dataset(file.path.stem, train, held_out, False, tuple(notes), no_class)
+
+
+def given_labels(
+    file: RowFile, listing: Listing, labels: LabelFiles, notes: list[str]
+) -> tuple[list[str], dict[str, str]]:
+    """The label of each row, by the file's own column and by label files, which win; and where each class is from."""
+    found, source = list(listing.labels), dict[str, str]()
+    for label in found:
+        source.setdefault(label, f"column {file.roles.label}")
+    if labels is not None:
+        said = read_labels(as_paths(labels), file.path, listing.names)
+        place = {name: position for position, name in enumerate(listing.names)}
+        for name, label in said.classes.items():
+            if label:
+                found[place[name]] = label
+                source.setdefault(label, said.sources[name])
+        notes += said.notes
+    return found, source
+
+
+def classes_in(file: RowFile, labels: Sequence[str], source: dict[str, str]) -> tuple[str, ...]:
+    known = [label for label in labels if label not in ("", NO_CLASS)]
+    classes = sorted(set(known))
+    refuse_alike(classes, source)
+    if len(classes) == len(known) > EACH_OWN:
+        raise UserError(
+            f"each of the {len(known)} labelled rows of {file.path} has a class of its own, such as "
+            f"'{known[0][:40]}': is '{file.roles.label}' the column with the classes?"
+        )
+    return tuple(classes)
+
+
+def examples_of(
+    file: RowFile,
+    listing: Listing,
+    kind: RowKind,
+    labels: Sequence[str],
+    classes: Sequence[str],
+    kept: Sequence[int],
+) -> Examples:
+    """The rows at the positions that are kept."""
+    number = {name: i for i, name in enumerate(classes)} | {"": UNLABELLED}
+    inputs = kind.of_cells(file.inputs(), len(listing.names))
+    return Examples(
+        inputs if len(kept) == len(inputs) else inputs[torch.tensor(kept)],
+        torch.tensor([number[labels[i]] for i in kept], dtype=torch.int64),
+        tuple(classes),
+        [listing.names[i] for i in kept],
+        kind,
+        source=listing.digest,
+        original=listing.shown.at(kept),
+    )

@@ -1,0 +1,65 @@
+"""Rows of a table: numbers and categories, as columns.py says."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import UserError
+from .columns import TableForm, find_form
+from .records import as_cell
+from .row_files import Roles, RowFile
+from .row_kind import RowKind
+
+
+@dataclass(frozen=True)
+class TableKind(RowKind):
+    """float32 (N, columns), made of the cells of a table."""
+
+    form: TableForm = field(default_factory=lambda: TableForm(()))  # what each column of the table becomes
+    label_column: str | None = None
+    id_column: str | None = None
+
+    name = "table"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.form, list):  # from model.json
+            object.__setattr__(self, "form", TableForm.from_list(self.form))
+
+    def describe(self) -> str:
+        used = sum(column.width > 0 for column in self.form.columns)
+        return f"rows of {used} columns, as {self.columns} numbers"
+
+    @property
+    def roles(self) -> Roles:
+        return Roles(label=self.label_column, id=self.id_column)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.form.columns)
+
+    def of_cells(self, rows: Iterable[Sequence[str]], count: int) -> Tensor:
+        return torch.from_numpy(self.form.encode(rows, count))
+
+    def read(self, inputs: Any) -> Tensor:
+        """A table with named columns (of pandas, say), or rows of the numbers that columns become."""
+        names = getattr(inputs, "columns", None)
+        if names is None:
+            return super().read(inputs)
+        for name in self.inputs:
+            if name not in names:
+                raise UserError(f"the table has no column '{name}', which the model was trained on.")
+        columns = [[as_cell(value) for value in inputs[name]] for name in self.inputs]
+        return self.of_cells(list(zip(*columns, strict=True)), len(inputs))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.name, **asdict(self), "form": self.form.to_list()}
+
+
+def table_kind(file: RowFile) -> tuple[TableKind, list[str]]:
+    """What each column of a file becomes, and the same in words."""
+    form, _ = find_form(file.columns, file.inputs())
+    notes = ["Columns: " + "; ".join(column.describe() for column in form.columns) + "."]
+    return TableKind(form.width, form=form, label_column=file.roles.label, id_column=file.roles.id), notes

@@ -1,0 +1,95 @@
+"""Texts: what an encoder makes of them. The network gets features, people are shown the texts."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..encoders.text_encoder import TextEncoder
+from ..encoders.texts import encode_texts, find_text_encoder
+from ..errors import UserError
+from .row_files import Roles, RowFile
+from .row_kind import RowKind
+
+CHUNK = 4096  # texts in memory at a time
+
+
+@dataclass(frozen=True)
+class TextKind(RowKind):
+    """float32 (N, columns) that an encoder has made of texts."""
+
+    encoder: str = ""  # its name
+    digest: str = ""  # of its weights
+    text_column: str = "text"
+    label_column: str | None = None
+    id_column: str | None = None
+    given: TextEncoder | None = field(default=None, compare=False, repr=False)  # the encoder itself, once it is loaded
+
+    name = "texts"
+    noun = "texts"
+    family = "features"
+    input_name = "features"
+
+    def describe(self) -> str:
+        return f"texts as {self.columns} features of {self.encoder}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.name, **{name: value for name, value in vars(self).items() if name != "given"}}
+
+    @property
+    def roles(self) -> Roles:
+        return Roles(self.text_column, self.label_column, self.id_column)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.text_column,)
+
+    def find(self) -> TextEncoder:
+        """The encoder, which must have the weights that the features were made with."""
+        encoder = self.given or find_text_encoder(self.encoder)
+        if encoder.digest != self.digest:
+            raise UserError(
+                f"the encoder {self.encoder} has other weights than the model was trained with: "
+                "install or restore those, or train again."
+            )
+        return encoder
+
+    def licence(self) -> str:
+        return self.find().licence
+
+    def of_cells(self, rows: Iterable[Sequence[str]], count: int) -> Tensor:
+        encoder, texts = self.find(), (cells[0] for cells in rows)
+        found = np.empty((count, self.columns), np.float32)
+        for first in range(0, count, CHUNK):
+            part = list(itertools.islice(texts, CHUNK))
+            found[first : first + len(part)] = encode_texts(encoder, part)
+        return torch.from_numpy(found)
+
+    def read(self, inputs: Any) -> Tensor:
+        """A list of texts, which are encoded; or a table of features."""
+        texts = [inputs] if isinstance(inputs, str) else inputs
+        if not isinstance(texts, Tensor) and len(texts) and all(isinstance(text, str) for text in texts):
+            return self.of_cells([(text,) for text in texts], len(texts))
+        return super().read(inputs)
+
+
+def text_kind(file: RowFile, encoder_name: str) -> tuple[TextKind, list[str]]:
+    """Features of an encoder; says how many texts are longer than it reads."""
+    encoder = find_text_encoder(encoder_name)
+    cut = sum(encoder.too_long(cells[0]) for cells in file.inputs())
+    notes = [f"{cut} texts are longer than {encoder.longest} word pieces: only their beginning is read."] if cut else []
+    assert file.roles.text is not None
+    kind = TextKind(
+        encoder.features,
+        encoder=encoder_name,
+        digest=encoder.digest,
+        text_column=file.roles.text,
+        label_column=file.roles.label,
+        id_column=file.roles.id,
+        given=encoder,
+    )
+    return kind, notes
