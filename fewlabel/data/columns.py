@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from ..errors import UserError
 from .records import is_missing
@@ -89,6 +91,28 @@ class TableForm:
     @classmethod
     def from_list(cls, columns: list[dict[str, Any]]) -> "TableForm":
         return cls(tuple(Column(**column | {"categories": tuple(column["categories"])}) for column in columns))
+
+
+class FromCells(nn.Module):
+    """The same for an exported model, on one number per used column: NaN is missing, a category is its place."""
+
+    def __init__(self, form: TableForm) -> None:
+        super().__init__()
+        self.columns = [column for column in form.columns if column.width]
+
+    def forward(self, cells: Tensor) -> Tensor:
+        """(N, used columns) to (N, width). A category that is not in the list, or NaN, is "other"."""
+        parts = []
+        for place, column in enumerate(self.columns):
+            cell = cells[:, place : place + 1]
+            if column.role == "number":
+                missing = torch.isnan(cell)
+                parts.append(torch.where(missing, torch.full_like(cell, column.median), cell))
+                parts += [missing.to(cell.dtype)] * column.missing
+            else:
+                hot = (cell == torch.arange(len(column.categories), dtype=cell.dtype)).to(cell.dtype)
+                parts += [hot, 1 - hot.sum(1, keepdim=True)]
+        return torch.cat(parts, 1)
 
 
 @dataclass

@@ -33,6 +33,7 @@ class TextKind(RowKind):
     noun = "texts"
     family = "features"
     input_name = "features"
+    shown_column = "text"
 
     def describe(self) -> str:
         return f"texts as {self.columns} features of {self.encoder}"
@@ -60,6 +61,9 @@ class TextKind(RowKind):
 
     def licence(self) -> str:
         return self.find().licence
+
+    def export_note(self) -> str:
+        return f"It is the classifier alone: texts must be encoded with {self.encoder} before."
 
     def of_cells(self, rows: Iterable[Sequence[str]], count: int) -> Tensor:
         encoder, texts = self.find(), (cells[0] for cells in rows)
