@@ -25,9 +25,11 @@ class Roles:
     drop: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, text: str | None, label: str | None, id_column: str | None, drop: str) -> "Roles":
-        """`drop` are names with commas between them."""
-        return cls(text, label, id_column, tuple(name.strip() for name in drop.split(",") if name.strip()))
+    def of(cls, text_column: str | None, label_column: str | None, id_column: str | None, drop: str) -> "Roles":
+        """As a recipe has them: `drop` are names with commas between them."""
+        return cls(
+            text_column, label_column, id_column, tuple(name.strip() for name in drop.split(",") if name.strip())
+        )
 
     def as_settings(self) -> dict[str, Any]:
         """As a recipe has them."""
