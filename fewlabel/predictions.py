@@ -1,6 +1,6 @@
 """CSV files for people: predictions to correct, and sheets of examples whose label is to be filled in."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -58,19 +58,27 @@ class Predictions:
         Then the confidence and one column per class; of texts and rows of a table, what they are. A picture that could
         not be read has empty columns.
         """
-        rows: list[list[str]] = [
-            [name, label, label, "", f"{confidence:.4f}", *(f"{p:.4f}" for p in row)]
-            for name, label, confidence, row in zip(
-                self.names, self.labels, self.confidence.tolist(), self.probabilities.tolist(), strict=True
-            )
-        ]
-        rows += [[name] + [""] * (4 + len(self.classes)) for name in self.skipped]
         last = [self.text_column] if self.texts else []
-        for row, text in zip(rows, self.texts, strict=False):
-            row.append(text)
         taken = (*COLUMNS, *last)
         classes = [f"{name} (class)" if normal(name) in taken else name for name in self.classes]
-        write_csv(path, (*COLUMNS, *classes, *last), rows)
+        write_csv(path, (*COLUMNS, *classes, *last), self._rows())
+
+    def _rows(self) -> Iterator[list[str]]:
+        """One at a time: there may be millions."""
+        best = self.probabilities.argmax(1)
+        for place, name in enumerate(self.names):
+            row, label = self.probabilities[place].tolist(), self.classes[int(best[place])]
+            yield [
+                name,
+                label,
+                label,
+                "",
+                f"{max(row):.4f}",
+                *(f"{p:.4f}" for p in row),
+                *self.texts[place : place + 1],
+            ]
+        for name in self.skipped:
+            yield [name] + [""] * (4 + len(self.classes))
 
 
 def texts_of(examples: Examples, positions: Sequence[int]) -> list[str]:

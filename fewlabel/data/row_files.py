@@ -81,10 +81,11 @@ class RowFile:
         for number, cells in enumerate(self.records, 1):
             mine = [cells[place] for place in self._places]
             name = row_name(number, mine) if key is None else cells[key]
-            if key is not None and (not name or name in seen):
-                why = f"has the same as row {seen[name]}" if name else "has none"
-                raise UserError(f"--id-column {self.roles.id} must name every row, but row {number} {why}.")
-            seen[name] = number
+            if key is not None:
+                if not name or name in seen:
+                    why = f"has the same as row {seen[name]}" if name else "has none"
+                    raise UserError(f"--id-column {self.roles.id} must name every row, but row {number} {why}.")
+                seen[name] = number
             names.append(name)
             labels.append("" if label is None else as_label(cells[label]))
             shown.add(self.describe(mine))
