@@ -32,6 +32,8 @@ def load_data(recipe: Recipe, encoder: str) -> Dataset:
     """The examples, as features where an encoder is frozen."""
     if recipe.encoder_views and (recipe.tune or encoder == NONE):
         raise UserError("--encoder-views is for a frozen encoder: without one views are made while training.")
+    if recipe.roles.text is not None and (recipe.tune or recipe.pretrain):
+        raise UserError(f"--{'tune' if recipe.tune else 'pretrain'} is for pictures: texts need a frozen encoder.")
     size, frozen = recipe.size, encoder
     if recipe.tune and recipe.pretrain is None:
         frozen = NONE

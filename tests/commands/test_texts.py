@@ -183,6 +183,8 @@ BAD = {
     "give it as --text-column": ("texts.csv", "--label-column", "topic"),
     "unknown encoder of texts 'lite0'": ("texts.csv", "--text-column", "text", "--encoder", "lite0"),
     "is for pictures and texts": ("fruit.csv", "--label-column", "fruit", "--encoder", "lite0"),
+    "--tune is for pictures": ("texts.csv", "--text-column", "text", "--label-column", "topic", "--tune"),
+    "--pretrain is for pictures": ("texts.csv", "--text-column", "text", "--pretrain", "simclr"),
     "there is no file nowhere.csv": ("nowhere.csv", "--label-column", "x"),
     "two columns called 'a'": ("twice.csv", "--label-column", "b"),
     "has a header and no row": ("header.csv", "--label-column", "b"),
