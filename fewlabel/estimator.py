@@ -84,9 +84,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     >>> model.predict(X).shape
     (200,)
 
-    A table with categories and missing values:
-
-    >>> import pandas as pd
+    >>> import pandas as pd  # a table with categories and missing values
     >>> fruit = pd.DataFrame({"grams": [120, 9, None, 8, 130], "colour": ["green", "red", "green", "red", None]})
     >>> model = FewLabelClassifier(steps=50, random_state=0).fit(fruit, ["apple", "cherry", "", "", ""])
     >>> model.predict(fruit).tolist()
