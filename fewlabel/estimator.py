@@ -18,6 +18,8 @@ from .data import UNLABELLED, Dataset, Examples, ImageKind, Kind, VectorKind
 from .data.arrays import as_array, as_pictures, as_pixels, brightest
 from .data.examples import numbered
 from .data.features import kind_of
+from .data.frames import read_cells, row_kind
+from .data.row_kind import RowKind
 from .data.targets import numbered_labels
 from .decode import decode_each, default_size
 from .encoders import MODULE, NONE, Encoder, features_of, find_encoder, from_module
@@ -34,9 +36,11 @@ LINES = 20  # of history_
 class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Learns from the rows that have a label and from those that have none.
 
-    X may be a table of numbers (vectors), an array of images, (N, H, W), (N, H, W, 3) or (N, 3, H, W) in uint8 or
-    float, or a list of picture files or of PIL images. In y, -1 stands for "unlabelled", as in scikit-learn's own
-    semi-supervised estimators; so do None, NaN and the empty string.
+    X may be an array of numbers (vectors), a DataFrame, an array of images, (N, H, W), (N, H, W, 3) or (N, 3, H, W) in
+    uint8 or float, a list of picture files or of PIL images, or a list of texts, with `encoder="minilm"`. In y, -1
+    stands for "unlabelled", as in scikit-learn's own semi-supervised estimators; so do None, NaN and the empty string.
+    Categories of a DataFrame are one-hot encoded, rare and new ones as "other"; missing numbers become the median of
+    their column, and a further column marks them; dates are refused.
 
     Parameters
     ----------
@@ -44,10 +48,11 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     settings : of the method's parts, such as {"icl.temperature": 0.5}. Of vectors FixMatch's guesses are half
         aligned ({"fixmatch.align": 0.5}; 1 suits classes of equal size), and ICL has a weight of 0.1
     network : "cnn", "mlp" or "wrn-DEPTH-WIDTH"; by default what suits the data and the device. Vectors need "mlp"
-    encoder : the name of a pre-trained encoder ("lite0", "timm/NAME", "model.onnx", ...; see `fewlabel encoders`), or a
-        torch module of your own that maps a batch to features. A module gets pixels as float32 from 0 to 255
-        (N, C, H, W), or vectors as they are: what it needs beforehand (a size, a normalisation) belongs into it.
-        The encoder stays as it is: it encodes every row once, and training takes seconds
+    encoder : the name of a pre-trained encoder of pictures ("lite0", "timm/NAME", "model.onnx", ...) or of texts
+        ("minilm", "sentence-transformers/NAME"), see `fewlabel encoders`; or a torch module of your own that maps a
+        batch to features. A module gets pixels as float32 from 0 to 255 (N, C, H, W), or vectors as they are: what it
+        needs beforehand (a size, a normalisation) belongs into it. The encoder stays as it is: it encodes every row
+        once, and training takes seconds
     tune : train the encoder too?
     encoder_rate : learning rate of an encoder that is tuned, as a share of the head's
     steps : length of training
@@ -56,7 +61,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     noise, dropout : of views of vectors: standard deviations of noise, and the share of columns that are lost
     flip : is a mirrored image the same thing? By default not for images of one channel
     without : changes that no view of an image may make, such as "rotate,hue"
-    size : side of the squares that picture files are made to; by default 32 where they are small, else 64
+    size : side of squares that picture files are made to; by default 32 where they are small, else 64
     device : "cpu", "cuda" or "mps"; by default the best there is
     warm_start : does another `fit` go on from the weights that are there?
     random_state : of everything random
@@ -68,7 +73,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     classes_ : the labels, sorted
     transduction_ : a label for each row of the X that was fitted, its own where it had one
     history_ : what was measured on the way, a dictionary for each of 20 parts of the training
-    n_features_in_ : columns of a table
+    n_features_in_, feature_names_in_ : columns of a table, and their names where X is a DataFrame
 
     Examples
     --------
@@ -78,6 +83,12 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     >>> model = FewLabelClassifier(steps=50, random_state=0).fit(X, y)
     >>> model.predict(X).shape
     (200,)
+
+    >>> import pandas as pd  # a table with categories and missing values
+    >>> fruit = pd.DataFrame({"grams": [120, 9, None, 8, 130], "colour": ["green", "red", "green", "red", None]})
+    >>> model = FewLabelClassifier(steps=50, random_state=0).fit(fruit, ["apple", "cherry", "", "", ""])
+    >>> model.predict(fruit).tolist()
+    ['apple', 'cherry', 'apple', 'cherry', 'apple']
     """
 
     classes_: NDArray[Any]
@@ -85,6 +96,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     history_: list[dict[str, Any]]
     model_: Model
     encoder_: Encoder | None
+    kind_: RowKind | None  # of texts and of tables with categories
     size_: int | None
     shape_: tuple[int, ...]
     white_: int | None
@@ -249,7 +261,13 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     def _inputs(self, X: Any, fitting: bool = False) -> Tensor:  # noqa: N803
         """The inputs of the network: the rows, or their features from a frozen encoder."""
         if fitting:
-            self.encoder_ = self._find_encoder()
+            self.kind_ = row_kind(X, self.encoder, self._tuned())
+            self.encoder_ = self._find_encoder() if self.kind_ is None else None
+        if (kind := self.kind_) is not None:
+            self.size_, self.white_, self.shape_ = None, None, kind.shape
+            if kind.encoder == NONE:
+                validate_data(self, X, reset=fitting, skip_check_array=True)  # names and number of columns
+            return read_cells(kind, X)
         encoder = self.encoder_
         if encoder is not None and encoder.by_name and as_pictures(X):
             side = encoder.size or 0
@@ -296,6 +314,8 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     def _kind(self, rows: Tensor) -> Kind:
         if self.noise < 0 or not 0 <= self.dropout < 1:
             raise ValueError("noise must be at least 0, and dropout at least 0 and less than 1.")
+        if self.kind_ is not None:
+            return self.kind_.with_views(self.noise, self.dropout)
         match rows.shape[1:]:
             case (columns,) if self.encoder_ is not None and len(self.shape_) == 3:
                 return replace(kind_of(self.encoder_), noise=self.noise, dropout=self.dropout)

@@ -1,10 +1,11 @@
 """Columns of a table as numbers: what each one is, and how a row of cells becomes a row of float32."""
 
+import itertools
 import math
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -80,6 +81,12 @@ class TableForm:
     def width(self) -> int:
         return sum(column.width for column in self.columns)
 
+    @property
+    def numbers(self) -> list[int]:
+        """The places of numbers among those that the columns become; the others are 0 or 1."""
+        starts = itertools.accumulate((column.width for column in self.columns), initial=0)
+        return [start for start, column in zip(starts, self.columns, strict=False) if column.role == "number"]
+
     def encode(self, rows: Iterable[Sequence[str]], count: int) -> NDArray[np.float32]:
         """(count, width) of rows of cells, one for each column."""
         table = empty_rows(count, self.width)
@@ -130,6 +137,8 @@ class Seen:
     """What a column was seen to hold, row by row."""
 
     name: str
+    category: bool = False  # whatever it holds
+    leave_out: str = ""  # how the user can do that
     rows: int = 0
     missing: int = 0
     dates: int = 0
@@ -158,26 +167,38 @@ class Seen:
             return Column(self.name, "dropped", why="empty")
         if len(self.values) == 1 and not self.missing:
             return Column(self.name, "dropped", why="the same in all rows")
+        if self.category:
+            return self.as_category()
         if self.other is None:
             return Column(self.name, "number", float(np.median(self.numbers)), self.missing > 0)
         if self.dates >= DATES * there:
             raise UserError(
-                f"column '{self.name}' holds dates, such as {self.other}: leave it out with --drop '{self.name}', or "
-                "turn it into numbers."
+                f"column '{self.name}' holds dates, such as {self.other}: {self.leave_out}, or turn it into numbers."
             )
         if len(self.values) > min(TOO_MANY * there, COUNTED - 1) and there > CATEGORIES:
             many = f"{len(self.values)}{' or more' if len(self.values) == COUNTED else ''}"
             raise UserError(
                 f"column '{self.name}' has {many} different values in {there} rows, such as "
-                f"'{self.other[:40]}': leave it out with --drop '{self.name}', or give it as --text-column."
+                f"'{self.other[:40]}': {self.leave_out}, or learn from it as texts (--text-column)."
             )
+        return self.as_category()
+
+    def as_category(self) -> Column:
         common = tuple(value for value, _ in self.values.most_common(CATEGORIES))
         return Column(self.name, "category", categories=tuple(sorted(common)))
 
 
-def find_form(header: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[TableForm, int]:
-    """What each column becomes, and how many rows there are."""
-    seen = [Seen(name) for name in header]
+def find_form(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    categories: Collection[str] = (),
+    leave_out: str = "leave it out with --drop '{}'",
+) -> tuple[TableForm, int]:
+    """What each column becomes, and how many rows there are.
+
+    `categories` are columns whose numbers are names; `leave_out` tells the user how to leave out a column.
+    """
+    seen = [Seen(name, name in categories, leave_out.format(name)) for name in header]
     count = 0
     for cells in rows:
         count += 1

@@ -17,13 +17,17 @@ from .row_kind import RowKind
 
 @dataclass(frozen=True)
 class TableKind(RowKind):
-    """float32 (N, columns), made of the cells of a table."""
+    """float32 (N, columns), made of the cells of a table.
+
+    Its defaults are those of features: a first guess from labels, neighbours and clusters, see docs/compared.md.
+    """
 
     form: TableForm = field(default_factory=lambda: TableForm(()))  # what each column of the table becomes
     label_column: str | None = None
     id_column: str | None = None
 
     name = "table"
+    family = "features"
     shown_column = "row"
 
     def __post_init__(self) -> None:
@@ -42,6 +46,20 @@ class TableKind(RowKind):
     def inputs(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.form.columns)
 
+    def statistics(self, inputs: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor]:
+        """Numbers as other vectors; what is 0 or 1, of categories and missing values, keeps its size."""
+        sample = inputs[:: -(-len(inputs) // most)]
+        mean, std = sample.double().mean(0).float(), torch.ones(self.columns)
+        places = torch.tensor(self.form.numbers)
+        if len(places):
+            mean[places], std[places] = super().statistics(inputs[:, places], most)
+        return mean, std
+
+    def rows(self, inputs: Tensor) -> Tensor:
+        """In units that can be compared."""
+        mean, std = self.statistics(inputs)
+        return (inputs - mean) / std
+
     def of_cells(self, rows: Iterable[Sequence[str]], count: int) -> Tensor:
         return torch.from_numpy(self.form.encode(rows, count))
 
@@ -55,11 +73,6 @@ class TableKind(RowKind):
                 raise UserError(f"the table has no column '{name}', which the model was trained on.")
         columns = [[as_cell(value) for value in inputs[name]] for name in self.inputs]
         return self.of_cells(list(zip(*columns, strict=True)), len(inputs))
-
-    def rows(self, inputs: Tensor) -> Tensor:
-        """Each column on the scale of its own variation: units say nothing about likeness."""
-        mean, std = self.statistics(inputs)
-        return (inputs - mean) / std
 
     def export_metadata(self) -> dict[str, str]:
         """Which number of a row is what."""
