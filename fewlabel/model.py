@@ -203,6 +203,8 @@ def load_model(run: str | Path, device: str | None = None) -> Model:
     facts, network = load_network(run, body)
     try:
         kind, classes = kind_from(facts), tuple(facts["classes"])
+        if kind.shape != tuple(facts["shape"]) or not classes:
+            raise damaged(run)
         model = Model(network, kind, classes, facts["network"], facts["method"], facts.get("encoder", NONE))
     except DAMAGE as error:
         raise damaged(run) from error

@@ -20,6 +20,7 @@ from .labels import NO_CLASS, LabelFiles, as_paths, read_labels, refuse_alike
 
 UNKNOWN_CLASS = ("unlabelled", "unlabeled")  # subfolders of these names hold pictures of no known class
 SUBFOLDER = "a subfolder"
+SMALLEST, LARGEST = 8, 1024  # side of pictures
 NAMES = 20  # that a message lists
 WRITTEN = ("recipe.json", "drift.csv")  # in a folder that `fewlabel train` or `fewlabel drift` has made
 
@@ -39,8 +40,8 @@ def read_folder(
         raise UserError(f"the test pictures in {test} are among those to be trained on: move them out of {folder}.")
     known = understand(folder, labels, subfolders)
     files, classes_of, classes = known.files, known.classes_of, known.classes
-    if size is not None and size < 8:
-        raise UserError(f"--size must be at least 8 pixels, not {size}.")
+    if size is not None and not SMALLEST <= size <= LARGEST:
+        raise UserError(f"--size must be from {SMALLEST} to {LARGEST} pixels, not {size}.")
     size = size or default_size([folder / name for name in files])
     train = read_pictures(folder, files, classes_of, classes, size, encoder, views)
     held_out = None
@@ -61,8 +62,9 @@ class Known(NamedTuple):
 
 def understand(folder: Path, labels: LabelFiles, subfolders: bool = False) -> Known:
     """Which pictures there are, which classes, and what made each a class."""
-    files, in_subfolders = scan(folder)
-    folders, notes = class_folders(folder), list[str]()
+    notes = list[str]()
+    files, in_subfolders = scan(folder, notes)
+    folders = class_folders(folder)
     if labels is None or subfolders:
         classes_of = in_subfolders
         source = dict.fromkeys(folders, SUBFOLDER)
@@ -130,11 +132,17 @@ def read_unlabelled(path: Path, size: int, chunk: int, title: str = "") -> Itera
         yield Images(torch.from_numpy(stack), torch.full((len(pixels),), UNLABELLED), (), list(pixels), skipped)
 
 
-def scan(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """All picture files, as sorted paths relative to the folder, and the class of those in a class subfolder."""
+def scan(folder: Path, notes: list[str] | None = None) -> tuple[list[str], dict[str, str]]:
+    """All picture files, as sorted paths relative to the folder, and the class of those in a class subfolder.
+
+    `notes` are told of subfolders that were left out, as they cannot be opened.
+    """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}.")
-    files = sorted(pictures_in(str(folder)))
+    closed = list[str]()
+    files = sorted(pictures_in(str(folder), closed=closed))
+    if closed and notes is not None:
+        notes.append(f"Left out, since they cannot be opened: {listed(sorted(closed))}.")
     if not files:
         kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
         raise UserError(f"{folder} holds no pictures ({kinds}).")
@@ -142,21 +150,53 @@ def scan(folder: Path) -> tuple[list[str], dict[str, str]]:
     return files, {name: top for name, top in tops.items() if top in classes}
 
 
-def pictures_in(folder: str, before: str = "") -> Iterator[str]:
+def pictures_in(folder: str, before: str = "", closed: list[str] | None = None) -> Iterator[str]:
     """Picture files at any depth, as paths from the top; a million of them take seconds.
 
-    Hidden ones are left out, and what fewlabel has written. Links to folders are followed at the top only: deeper ones
-    may lead round in circles.
+    Hidden ones are left out, and what fewlabel has written. Links to folders are followed at the top only, and only to
+    other places: others may lead round in circles. Subfolders that may not be opened are listed in `closed`.
     """
-    with os.scandir(folder) as entries:
+    try:
+        entries = os.scandir(folder)
+    except PermissionError:
+        if not before:
+            raise
+        if closed is not None:
+            closed.append(before.rstrip("/"))
+        return
+    with entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
-            if entry.is_dir(follow_symlinks=not before):
-                if not written(Path(entry.path)):
-                    yield from pictures_in(entry.path, f"{before}{entry.name}/")
-            elif os.path.splitext(entry.name)[1].lower() in SUFFIXES and entry.is_file():
+            if is_folder(entry, follow=not before):
+                if not leads_back(entry.path, folder) and not written(Path(entry.path)):
+                    yield from pictures_in(entry.path, f"{before}{entry.name}/", closed)
+            elif os.path.splitext(entry.name)[1].lower() in SUFFIXES and is_file(entry):
                 yield before + entry.name
+
+
+def leads_back(path: str, folder: str) -> bool:
+    """Is it a link to a folder that holds this one, or lies in it? Its pictures would be there twice."""
+    if not os.path.islink(path):
+        return False
+    there, here = Path(path).resolve(), Path(folder).resolve()
+    return there.is_relative_to(here) or here.is_relative_to(there)
+
+
+def is_folder(entry: os.DirEntry[str], follow: bool) -> bool:
+    """False for a link that leads to itself."""
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:
+        return False
+
+
+def is_file(entry: os.DirEntry[str]) -> bool:
+    """False for a link that leads nowhere, or to itself."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
 
 
 def class_folders(folder: Path) -> list[str]:
@@ -164,9 +204,14 @@ def class_folders(folder: Path) -> list[str]:
     return [
         sub.name
         for sub in folder.iterdir()
-        if sub.is_dir() and not sub.name.startswith(".") and sub.name.lower() not in UNKNOWN_CLASS
-        if not written(sub) and not any(sub.glob("*/recipe.json"))
+        if is_open(sub) and not sub.name.startswith(".") and sub.name.lower() not in UNKNOWN_CLASS
+        if not leads_back(str(sub), str(folder)) and not written(sub) and not any(sub.glob("*/recipe.json"))
     ]
+
+
+def is_open(path: Path) -> bool:
+    """Is it a folder that may be opened?"""
+    return path.is_dir() and os.access(path, os.R_OK | os.X_OK)
 
 
 def written(folder: Path) -> bool:

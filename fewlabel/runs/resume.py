@@ -84,7 +84,7 @@ def open_run(
     plan = replace(plan, device=device, first=plan.first and replace(plan.first, device=device))
     if saved:
         plan = resumed(plan, saved, ranks.first_says(directory.labelled_names), dataset)
-        if any(saved[name] != value for name, value in surroundings(plan, ranks).items()):
+        if any(saved.get(name) != value for name, value in surroundings(plan, ranks).items()):
             terminal.say("Note: device, threads, processes or versions differ from before; the bits may differ too.")
         return plan
     if resume:
@@ -166,7 +166,7 @@ def saved_run(directory: RunDirectory, root: str | None = None) -> tuple[Plan, D
 def repeated(directory: RunDirectory, **changes: Any) -> tuple[Recipe, Dataset]:
     """The recipe of a run with every decision written into it, and the data it was trained on."""
     plan, dataset = saved_run(directory, changes.get("root"))
-    recipe = replace(plan.as_recipe(), threads=directory.facts_to_continue()["threads"], download=False)
+    recipe = replace(plan.as_recipe(), threads=directory.facts_to_continue().get("threads"), download=False)
     if "device" in changes:  # another one may want another precision
         given = plan.recipe.precision, plan.recipe.pretrain_precision
         recipe = replace(recipe, precision=given[0], pretrain_precision=given[1])
