@@ -144,6 +144,8 @@ class Model:
     def export(self, path: str | Path) -> None:
         """Write an ONNX file with the preprocessing inside; class names are in its metadata."""
         metadata = {"classes": json.dumps(list(self.classes)), "method": self.method}
+        if self.kind.value_range is not None:
+            metadata["range of values"] = json.dumps(list(self.kind.value_range))
         if self.encoder != NONE:
             name = FIRST_STAGE if Path(self.encoder).name == FIRST_STAGE else self.encoder  # no path of this machine
             metadata |= {

@@ -165,23 +165,30 @@ def suggest_examples(
     root: str | None = None,
     seed: int = 0,
     known: Collection[str] | None = None,
+    value_range: str | None = None,
 ) -> tuple[Examples, Suggestions]:
     """Examples of a folder, an .npz file or a named set, and which of them to label first; with a run, next.
 
     `known` are names of examples that count as labelled, instead of what label files and subfolders say.
     """
+    if run is not None and value_range is not None:
+        raise UserError("--range is not for --run, whose model has a range of its own.")
     if run is not None:
         return suggest_next(data, n, RunDirectory(run), labels, root, seed, known)
-    examples, rows = comparable_examples(data, labels, encoder, root)
+    examples, rows = comparable_examples(data, labels, encoder, root, value_range)
     return examples, find_suggestions(rows, n, known_labels(data, examples, known), seed=seed)
 
 
 def comparable_examples(
-    data: str, labels: LabelFiles = None, encoder: str | None = None, root: str | None = None
+    data: str,
+    labels: LabelFiles = None,
+    encoder: str | None = None,
+    root: str | None = None,
+    value_range: str | None = None,
 ) -> tuple[Examples, NDArray[np.float32]]:
     """Examples, and rows of numbers in which like ones lie together."""
     files = None if labels is None else [str(path) for path in as_paths(labels)]
-    recipe = check_recipe(Recipe(data=data, labels=files, encoder=encoder, root=root))
+    recipe = check_recipe(Recipe(data=data, labels=files, encoder=encoder, root=root, range=value_range))
     chosen = choose_encoder(recipe, None, None, Terminal(quiet=True))
     examples = load_data(recipe, chosen).train
     rows = examples.kind.comparable_rows(examples.inputs)
@@ -207,7 +214,8 @@ def suggest_next(
     frozen = model.encoder if model.kind.encoder != NONE else NONE
     if is_folder(data) and frozen == NONE:
         size = model.kind.shape[-1]
-    examples = load(data, root, labels=labels, size=size, encoder=frozen).train
+    value_range = model.kind.value_range if is_folder(data) else None
+    examples = load(data, root, labels=labels, size=size, encoder=frozen, value_range=value_range).train
     probabilities = model.predict_proba(examples)
     rows = examples.kind.rows(examples.inputs)
     features = model.features(examples) if rows is None else rows.numpy()

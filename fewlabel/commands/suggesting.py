@@ -23,13 +23,19 @@ def suggest(
     encoder: Annotated[str | None, Parameter(help="pre-trained encoder; default as for train")] = None,
     run: Annotated[str | None, Parameter(help="finished run: suggest what it is least certain of, and diverse")] = None,
     root: Annotated[str | None, Parameter(help="folder with the official files of a named data set")] = None,
+    value_range: Annotated[
+        str | None,
+        Parameter(name="--range", help="of pictures with more than 8 bits: LOW,HIGH; default measured"),
+    ] = None,
     seed: Annotated[int, Parameter(help="random seed")] = 0,
     overwrite: Annotated[bool, Parameter(help="replace the output file", negative="")] = False,
 ) -> None:
     """Suggest which pictures to label first."""
     path = Path(output)
     check_output(path, "--output", overwrite)
-    examples, found = suggest_examples(data, n, labels=labels, encoder=encoder, run=run, root=root, seed=seed)
+    examples, found = suggest_examples(
+        data, n, labels=labels, encoder=encoder, run=run, root=root, seed=seed, value_range=value_range
+    )
     page = write_suggestions(path, examples, found.positions)
     noun = examples.kind.noun
     print(f"{len(found.positions)} {noun} to label, the most useful first: {path} ({noun} shown in {page})")

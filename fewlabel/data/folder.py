@@ -1,25 +1,30 @@
 """Folders of ordinary pictures: class subfolders and loose files, with labels from label files."""
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from ..decode import CHANNELS, SUFFIXES, cache_key, decode_all, decoded, default_size
+from ..decode import CHANNELS, SUFFIXES, cache_folder, cache_key, decode_all, decoded, default_size
 from ..encoders import Encoder
 from ..errors import UserError
+from ..files import parse_json, write_json
 from ..terminal import with_progress
+from ..value_range import ValueRange, as_range, look_at_headers, measure
 from .examples import UNLABELLED, Dataset, Examples
 from .features import encode_files
-from .images import Images
+from .images import ImageKind, Images
 from .labels import NO_CLASS, LabelFiles, as_paths, read_labels, refuse_alike
 
 UNKNOWN_CLASS = ("unlabelled", "unlabeled")  # subfolders of these names hold pictures of no known class
 SUBFOLDER = "a subfolder"
+RANGES = "ranges"  # folder of the cache
 SMALLEST, LARGEST = 8, 1024  # side of pictures
 NAMES = 20  # that a message lists
 WRITTEN = ("recipe.json", "drift.csv")  # in a folder that `fewlabel train` or `fewlabel drift` has made
@@ -34,6 +39,7 @@ def read_folder(
     size: int | None = None,
     encoder: Encoder | None = None,
     views: int = 0,
+    value_range: ValueRange | None = None,
 ) -> Dataset:
     """The class of a picture is what label files say; without any, or with `subfolders`, else that of its subfolder."""
     if test is not None and Path(test).resolve().is_relative_to(folder.resolve()):
@@ -43,11 +49,32 @@ def read_folder(
     if size is not None and not SMALLEST <= size <= LARGEST:
         raise UserError(f"--size must be from {SMALLEST} to {LARGEST} pixels, not {size}.")
     size = size or default_size([folder / name for name in files])
-    train = read_pictures(folder, files, classes_of, classes, size, encoder, views)
+    value_range = value_range or (encoder.value_range if encoder else None)
+    value_range = range_of(folder, files, value_range, known.notes)
+    if encoder is not None:
+        encoder = replace(encoder, value_range=value_range)
+    train = read_pictures(folder, files, classes_of, classes, size, encoder, views, value_range)
     held_out = None
     if test is not None:
-        held_out = read_labelled(Path(test), classes, size, encoder=encoder)
+        held_out = read_labelled(Path(test), classes, size, encoder=encoder, value_range=value_range)
     return Dataset(folder.resolve().name, train, held_out, True, tuple(known.notes), known.no_class)
+
+
+def range_of(folder: Path, files: Sequence[str], given: ValueRange | None, notes: list[str]) -> ValueRange | None:
+    """The range of values of pictures with more than 8 bits, given or measured; None where there are none."""
+    found = look_at_headers(folder, files)
+    value_range = given
+    if found.deep and given is None:
+        place = cache_folder() / RANGES / f"{cache_key(folder, found.deep, 0)}.json"
+        try:
+            value_range = as_range(parse_json(place.read_text()))
+        except (OSError, ValueError, TypeError):
+            value_range = measure(folder, found.deep)
+            with contextlib.suppress(OSError, UserError):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                write_json(place, value_range)
+    notes += found.notes(value_range, fixed=given is not None)
+    return value_range if found.deep else given
 
 
 class Known(NamedTuple):
@@ -106,6 +133,7 @@ def read_labelled(
     size: int,
     labels: LabelFiles = None,
     encoder: Encoder | None = None,
+    value_range: ValueRange | None = None,
 ) -> Examples:
     """Pictures to evaluate a model on, all of its classes, at its size or encoded."""
     files, classes_of, *_ = understand(folder, labels)
@@ -113,16 +141,18 @@ def read_labelled(
         raise UserError(f"{folder} has the class '{strange[0]}', which the training images have not.")
     if not any(classes_of.values()):
         raise UserError(f"{folder} holds no labelled picture: put the pictures into one subfolder per class.")
-    return read_pictures(folder, files, classes_of, classes, size, encoder)
+    return read_pictures(folder, files, classes_of, classes, size, encoder, value_range=value_range)
 
 
-def read_unlabelled(path: Path, size: int, chunk: int, title: str = "") -> Iterator[Examples]:
+def read_unlabelled(
+    path: Path, size: int, chunk: int, title: str = "", value_range: ValueRange | None = None
+) -> Iterator[Examples]:
     """A folder of pictures (or one picture) of which nothing is known, `chunk` at a time, with a bar called `title`.
 
     Nothing is kept: while one chunk is worked on, the next is decoded.
     """
     folder, files = (path.parent, [path.name]) if path.is_file() else (path, scan(path)[0])
-    pictures = iter(with_progress(decoded(folder, files, size), len(files), title))
+    pictures = iter(with_progress(decoded(folder, files, size, value_range), len(files), title))
     for first in range(0, len(files), chunk):
         names = files[first : first + chunk]
         found = dict(zip(names, itertools.islice(pictures, len(names)), strict=True))
@@ -227,13 +257,15 @@ def read_pictures(
     size: int,
     encoder: Encoder | None = None,
     views: int = 0,
+    value_range: ValueRange | None = None,
 ) -> Examples:
     """Pixels of that size or, with an encoder, features."""
     if encoder is not None:
         return encode_files(encoder, folder, files, classes, classes_of, views)
-    key = cache_key(folder, files, size)
-    pixels, rows, skipped = decode_all(folder, files, size, key)
+    key = cache_key(folder, files, size, value_range)
+    pixels, rows, skipped = decode_all(folder, files, size, key, value_range)
     number = {name: i for i, name in enumerate(classes)} | {"": UNLABELLED}
     names = [files[row] for row in rows]
     labels = torch.tensor([number[classes_of.get(name, "")] for name in names])
-    return Images(pixels, labels, tuple(classes), names, skipped, source=key)
+    kind = ImageKind(CHANNELS, size, value_range=value_range)
+    return Images(pixels, labels, tuple(classes), names, skipped, source=key, kind=kind)

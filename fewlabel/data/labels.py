@@ -109,7 +109,9 @@ def normal(name: str) -> str:
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
-def understood(path: Path, rows: list[Row], names: "Names", notes: list[str]) -> tuple[Columns, list[Row]]:
+def understood(
+    path: Path, rows: list[Row], names: "Names", notes: list[str] | None = None
+) -> tuple[Columns, list[Row]]:
     """Which columns are which, and the rows below the header. There may be none if a row begins with a picture."""
     if not rows:
         raise UserError(f"the label file {path} is empty.")
@@ -119,7 +121,8 @@ def understood(path: Path, rows: list[Row], names: "Names", notes: list[str]) ->
         if len(rows) == 1:
             raise UserError(f"the label file {path} has a header and no line below it.")
         for place, wanted in ((file, FILE_COLUMNS), (label, LABEL_COLUMNS)):
-            if others := [name for i, name in enumerate(header) if i != place and name in wanted]:
+            others = [name for i, name in enumerate(header) if i != place and name in wanted]
+            if others and notes is not None:
                 notes.append(f"{path.name}: of the columns {header[place]} and {', '.join(others)} the first is read.")
         return Columns(file, label, *(column(path, header, (name,)) for name in (GUESS, CONFIRMED))), rows[1:]
     pictures = [i for i, cell in enumerate(rows[0].cells) if names.find(path, rows[0], cell) is not None]

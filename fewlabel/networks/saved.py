@@ -57,6 +57,10 @@ def check_description(facts: dict[str, Any]) -> None:
         raise ValueError("a field is not of its type")
     if not all(isinstance(side, int) and not isinstance(side, bool) and 0 < side <= LARGEST for side in shape):
         raise ValueError("the shape is not one of inputs")
+    if (values := facts.get("value_range")) is not None:
+        low, high = (float(value) for value in values)
+        if not low < high:
+            raise ValueError("the range of values is empty")
 
 
 def check_weights(run: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:

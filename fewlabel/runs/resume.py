@@ -20,6 +20,7 @@ from ..terminal import Terminal
 from ..training import Plan, Recipe, make_plan
 from ..training.length import Part, with_length
 from ..training.plan import promised_features
+from ..value_range import parse_range
 from .audited import refuse_audited
 from .directory import LABELS, RunDirectory
 from .stages import floor_stages
@@ -48,6 +49,7 @@ def load_data(recipe: Recipe, encoder: str) -> Dataset:
             encoder=frozen,
             encoder_views=recipe.encoder_views,
             roles=recipe.roles,
+            value_range=None if recipe.range is None else parse_range(recipe.range),
         )
     return replace(found, train=replace(found.train, kind=found.train.kind.with_views(recipe.noise, recipe.dropout)))
 

@@ -59,6 +59,9 @@ class Recipe:
     size: Annotated[
         int | None, Setting("resize pictures of a folder to this side; default 32 for small ones, else 64", group=DATA)
     ] = None
+    range: Annotated[
+        str | None, Setting("LOW,HIGH of pictures with more than 8 bits; default measured", group=DATA)
+    ] = None
     flip: Annotated[
         bool | None,
         Setting("mirror images at random; default yes, but no for digits and for grey arrays", group=DATA),

@@ -296,7 +296,7 @@ def test_a_disk_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_file_that_may_not_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def denied(*_: object) -> Iterator[str]:
+    def denied(*_: object, **__: object) -> Iterator[str]:
         raise PermissionError(errno.EACCES, "Permission denied", "photos/lost+found")
 
     monkeypatch.setattr("fewlabel.data.folder.pictures_in", denied)
