@@ -88,8 +88,10 @@ def load(
     """
     name, path = str(data), Path(data)
     if name not in NAMED and is_row_file(name):
-        own = {"--subfolders": subfolders, "--size": size, "--encoder-views": encoder_views, "--range": value_range}
-        refuse_given(own, f"is for pictures, not for the rows of {name}")
+        pictures = {"--subfolders": subfolders, "--size": size, "--range": value_range}
+        refuse_given(
+            pictures | {"--encoder-views": encoder_views or None}, f"is for pictures, not for the rows of {name}"
+        )
         return load_rows(path, roles or Roles(), labels, test, encoder)
     if roles not in (None, Roles()):
         raise UserError(f"--text-column and the like are for files of rows, such as .csv, not for {name}.")
@@ -101,8 +103,8 @@ def load(
         found = load(data, root, size=size, download=download, **of_folders)
         return encoded(found, find_encoder(encoder), encoder_views)
     if name in NAMED or path.suffix == ".npz":
-        own = {"--labels": labels, "--subfolders": subfolders, "--test": test, "--size": size, "--range": value_range}
-        refuse_given(own, f"is for folders of pictures; {name} has its own")
+        folders = {"--labels": labels, "--subfolders": subfolders, "--test": test, "--size": size}
+        refuse_given(folders | {"--range": value_range}, f"is for folders of pictures; {name} has its own")
     if name in NAMED:
         if download:
             fetch(name, Path(root or "."))
@@ -123,7 +125,7 @@ def load(
 def refuse_given(options: dict[str, Any], why: str) -> None:
     """Of options that have no effect on the data at hand."""
     for flag, value in options.items():
-        if value is not None and value is not False and value != 0:
+        if value is not None and value is not False:
             raise UserError(f"{flag} {why}.")
 
 

@@ -20,7 +20,7 @@ def read_metrics(path: Path, until: float = float("inf")) -> list[dict[str, Any]
             line = parse_json(text)
         except ValueError:
             break
-        if not is_line(line) or (lines and line["step"] <= lines[-1]["step"]):
+        if not is_line(line) or (lines and not follows(line, lines[0], lines[-1])):
             break
         if line["step"] <= until:
             lines.append(line)
@@ -33,7 +33,18 @@ def is_line(line: Any) -> bool:
         return False
     step, loss = line["step"], line["loss"]
     whole = isinstance(step, int) and not isinstance(step, bool) and step >= 1
-    return whole and isinstance(loss, dict) and "total" in loss and all(valid(name, line[name]) for name in line)
+    named = isinstance(loss, dict) and "total" in loss
+    return whole and named and all(valid(name, line[name]) for name in line) and len(class_counts(line)) <= 1
+
+
+def follows(line: dict[str, Any], first: dict[str, Any], last: dict[str, Any]) -> bool:
+    """Is it a later line of the same training?"""
+    return line["step"] > last["step"] and class_counts(line) <= class_counts(first)
+
+
+def class_counts(line: dict[str, Any]) -> set[int]:
+    """For how many classes the fields of a line have figures: one number, or none."""
+    return {len(value) for name, value in line.items() if name.endswith("_by_class")}
 
 
 def valid(name: str, value: Any) -> bool:
@@ -43,7 +54,7 @@ def valid(name: str, value: Any) -> bool:
     if name == "alarms":
         return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
     if name.endswith("_by_class"):
-        return isinstance(value, list) and all(is_number(share) for share in value)
+        return isinstance(value, list) and value != [] and all(is_number(share) for share in value)
     return is_number(value) or isinstance(value, bool) or (value is None and name == "kept_accuracy")
 
 
