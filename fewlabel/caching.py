@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+from .data.folder import RANGES
 from .decode import cache_folder
 from .errors import UserError
 
@@ -31,7 +32,7 @@ def cache_parts() -> list[Part]:
 def clear_cache() -> int:
     """Remove what fewlabel has written there, and nothing else; the bytes that were freed."""
     folder = cache_folder()
-    ours = [entry for entry in entries_of(folder) if is_decoded(entry) or entry.name in (FEATURES, SETS)]
+    ours = [entry for entry in entries_of(folder) if is_decoded(entry) or entry.name in (FEATURES, SETS, RANGES)]
     freed = sum(map(size_of, ours))
     try:
         for entry in ours:

@@ -26,6 +26,7 @@ from .errors import UserError
 from .files import new_folder
 from .interrupts import deaf_to_ctrl_c
 from .terminal import with_progress
+from .value_range import ValueRange, grey_values, is_deep
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 CHANNELS = 3
@@ -44,26 +45,31 @@ UPRIGHT = {
 }
 
 
-def decode(path: Path, size: int) -> np.ndarray:
+def decode(path: Path, size: int, value_range: ValueRange | None = None) -> np.ndarray:
     """The picture of a file as a small square."""
     with Image.open(path) as picture:
         picture.draft("RGB", (2 * size, 2 * size))  # a JPEG decoder can shrink while it reads
-        return square(picture, size)
+        return square(picture, size, value_range)
 
 
-def square(picture: Image.Image, size: int) -> np.ndarray:
+def square(picture: Image.Image, size: int, value_range: ValueRange | None = None) -> np.ndarray:
     """The first frame as RGB (3, size, size), upright; the longer side is cropped about its centre."""
-    small = ImageOps.fit(rgb(picture), (size, size), Image.Resampling.BILINEAR)
+    small = ImageOps.fit(rgb(picture, value_range), (size, size), Image.Resampling.BILINEAR)
     orientation = picture.getexif().get(ORIENTATION, 1)  # read last: Pillow turns a TIFF itself while it loads
     if orientation in UPRIGHT:
         small = small.transpose(UPRIGHT[orientation])
     return np.asarray(small).transpose(2, 0, 1)
 
 
-def rgb(picture: Image.Image) -> Image.Image:
-    """Any mode as RGB: transparent parts become white, 16-bit and float greys are scaled to 8 bits."""
-    if picture.mode.startswith(("I", "F")):
-        grey = np.asarray(picture, np.float64)
+def rgb(picture: Image.Image, value_range: ValueRange | None = None) -> Image.Image:
+    """Any mode as RGB: transparent parts become white, 16-bit and float greys are scaled to 8 bits.
+
+    They are scaled by a range that was measured or given; without one, 16 bits are taken for all of 0 to 65535.
+    """
+    if is_deep(picture):
+        grey = grey_values(picture)
+        if value_range is not None:
+            return Image.fromarray(value_range.scaled(grey)).convert("RGB")
         brightest = grey.max(initial=0)
         if picture.mode.startswith("I;16") or picture.format == "PNG" or brightest > 255:
             scale = 255 / 65535
@@ -77,12 +83,13 @@ def rgb(picture: Image.Image) -> Image.Image:
     return picture.convert("RGB")
 
 
-def decode_each(pictures: Sequence[Path | Image.Image], size: int) -> Tensor:
+def decode_each(pictures: Sequence[Path | Image.Image], size: int, value_range: ValueRange | None = None) -> Tensor:
     """Pixels (N, 3, size, size) of a few files or PIL images, in memory; one that cannot be read is an error."""
     arrays = []
     for picture in pictures:
         try:
-            arrays.append(square(picture, size) if isinstance(picture, Image.Image) else decode(picture, size))
+            decoder = square if isinstance(picture, Image.Image) else decode
+            arrays.append(decoder(picture, size, value_range))  # type: ignore[arg-type]
         except Exception as error:  # decoders raise whatever a damaged file makes them raise
             raise UserError(f"cannot read the picture {picture} ({error}).") from error
     return torch.from_numpy(np.stack(arrays))
@@ -102,7 +109,9 @@ def default_size(pictures: Sequence[Path | Image.Image]) -> int:
     return 32 if sides and np.median(sides) <= 48 else 64
 
 
-def decode_all(folder: Path, files: Sequence[str], size: int, key: str) -> tuple[Tensor, list[int], dict[str, str]]:
+def decode_all(
+    folder: Path, files: Sequence[str], size: int, key: str, value_range: ValueRange | None = None
+) -> tuple[Tensor, list[int], dict[str, str]]:
     """Pixels (N, 3, size, size), which of `files` they are, and why the others could not be read.
 
     The pixels are a memory-mapped file in the cache, so memory stays flat however many pictures there are. The cache
@@ -111,7 +120,7 @@ def decode_all(folder: Path, files: Sequence[str], size: int, key: str) -> tuple
     place = cache_folder() / key
     if not (place / "index.json").exists():
         shutil.rmtree(place, ignore_errors=True)
-        fill_cache(place, folder, files, size)
+        fill_cache(place, folder, files, size, value_range)
     index = json.loads((place / "index.json").read_text())
     rows, skipped = index["rows"], index["skipped"]
     if not rows:
@@ -127,8 +136,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get("FEWLABEL_CACHE") or platformdirs.user_cache_path("fewlabel"))
 
 
-def cache_key(folder: Path, files: Sequence[str], size: int) -> str:
-    digest = hashlib.sha256(f"{FORMAT} {size} {folder.resolve()}".encode("utf-8", "surrogateescape"))
+def cache_key(folder: Path, files: Sequence[str], size: int, value_range: ValueRange | None = None) -> str:
+    kind = f"{FORMAT} {size}" if value_range is None else f"{FORMAT} {size} {tuple(value_range)}"
+    digest = hashlib.sha256(f"{kind} {folder.resolve()}".encode("utf-8", "surrogateescape"))
     top = f"{folder}{os.sep}"
     for name in files:
         status = os.stat(top + name)
@@ -136,14 +146,16 @@ def cache_key(folder: Path, files: Sequence[str], size: int) -> str:
     return digest.hexdigest()[:32]
 
 
-def fill_cache(place: Path, folder: Path, files: Sequence[str], size: int) -> None:
+def fill_cache(
+    place: Path, folder: Path, files: Sequence[str], size: int, value_range: ValueRange | None = None
+) -> None:
     """Decode in parallel into a new folder, which appears under its name only when it is complete."""
     rows: list[int] = []
     skipped: dict[str, str] = {}
     try:
         with new_folder(place) as temporary:
             with open(temporary / "pixels.u8", "wb") as file:
-                pictures = decoded(folder, files, size)
+                pictures = decoded(folder, files, size, value_range)
                 for position, picture in enumerate(with_progress(pictures, len(files), f"Reading {folder}")):
                     if isinstance(picture, str):
                         skipped[files[position]] = picture
@@ -158,7 +170,9 @@ def fill_cache(place: Path, folder: Path, files: Sequence[str], size: int) -> No
         ) from error
 
 
-def decoded(folder: Path, files: Sequence[str], size: int) -> Iterator[np.ndarray | str]:
+def decoded(
+    folder: Path, files: Sequence[str], size: int, value_range: ValueRange | None = None
+) -> Iterator[np.ndarray | str]:
     """Every picture, or why it cannot be read, in the order of the files; others are decoded ahead of the reader.
 
     Threads do that for few pictures. Small ones are mostly Python's work, in which threads wait for each other, so for
@@ -173,14 +187,16 @@ def decoded(folder: Path, files: Sequence[str], size: int) -> Iterator[np.ndarra
         warnings.filterwarnings("ignore", module="PIL")  # harmless oddities; here, since filters belong to all threads
         for first in range(0, len(files), CHUNK):
             with deaf_to_ctrl_c():  # this starts the processes
-                pending.append(pool.submit(decode_some, str(folder), files[first : first + CHUNK], size))
+                pending.append(pool.submit(decode_some, str(folder), files[first : first + CHUNK], size, value_range))
             if len(pending) > 2 * workers:  # so that few wait, should the reader be slow
                 yield from pending.popleft().result()
         while pending:
             yield from pending.popleft().result()
 
 
-def decode_some(folder: str, files: Sequence[str], size: int) -> list[np.ndarray | str]:
+def decode_some(
+    folder: str, files: Sequence[str], size: int, value_range: ValueRange | None = None
+) -> list[np.ndarray | str]:
     """Some pictures of a folder, or why they cannot be read."""
     found: list[np.ndarray | str] = []
     helping = multiprocessing.parent_process() is not None
@@ -190,7 +206,7 @@ def decode_some(folder: str, files: Sequence[str], size: int) -> list[np.ndarray
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)  # a network that is at work goes first
     for name in files:
         try:
-            found.append(decode(Path(folder, name), size))
+            found.append(decode(Path(folder, name), size, value_range))
         except Exception as error:  # decoders raise whatever a damaged file makes them raise
             found.append(str(error) or type(error).__name__)
     return found

@@ -5,6 +5,7 @@ import csv
 import errno
 import io
 import json
+import math
 import os
 import re
 import tempfile
@@ -77,6 +78,26 @@ def not_saved(path: Path, error: OSError) -> UserError:
         f"could not save {path} ({error.strerror}): {advice}, then run the command again "
         "(a training continues with --resume)."
     )
+
+
+def parse_json(text: str) -> Any:
+    """JSON as the standard has it: NaN and infinity raise ValueError, as does whatever is nested too deeply."""
+    try:
+        return json.loads(text, parse_constant=refuse_constant, parse_float=finite_float)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number")
+
+
+def finite_float(text: str) -> float:
+    """1e999 is not."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is too large")
+    return value
 
 
 def write_json(path: Path, content: Any) -> None:

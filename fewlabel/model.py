@@ -145,6 +145,8 @@ class Model:
     def export(self, path: str | Path) -> None:
         """Write an ONNX file with the preprocessing inside; class names are in its metadata."""
         metadata = {"classes": json.dumps(list(self.classes)), "method": self.method, **self.kind.export_metadata()}
+        if self.kind.value_range is not None:
+            metadata["range of values"] = json.dumps(list(self.kind.value_range))
         if self.encoder != NONE:
             name = FIRST_STAGE if Path(self.encoder).name == FIRST_STAGE else self.encoder  # no path of this machine
             metadata |= {
@@ -204,6 +206,8 @@ def load_model(run: str | Path, device: str | None = None) -> Model:
     facts, network = load_network(run, body)
     try:
         kind, classes = kind_from(facts), tuple(facts["classes"])
+        if kind.shape != tuple(facts["shape"]) or not classes:
+            raise damaged(run)
         model = Model(network, kind, classes, facts["network"], facts["method"], facts.get("encoder", NONE))
     except DAMAGE as error:
         raise damaged(run) from error

@@ -164,15 +164,18 @@ def suggest_examples(
     seed: int = 0,
     known: Collection[str] | None = None,
     roles: Roles | None = None,
+    value_range: str | None = None,
 ) -> tuple[Examples, Suggestions]:
     """Examples of a folder, a file or a named set, and which of them to label first; with a run, next.
 
     `known` are names of examples that count as labelled, instead of what label files and subfolders say. `roles` say
     which columns of a file of rows are what; with a run they are as it was trained.
     """
+    if run is not None and value_range is not None:
+        raise UserError("--range is not for --run, whose model has a range of its own.")
     if run is not None:
         return suggest_next(data, n, RunDirectory(run), labels, root, seed, known)
-    examples, rows = comparable_examples(data, labels, encoder, root, roles)
+    examples, rows = comparable_examples(data, labels, encoder, root, roles, value_range)
     return examples, find_suggestions(rows, n, known_labels(data, examples, known), seed=seed)
 
 
@@ -182,11 +185,12 @@ def comparable_examples(
     encoder: str | None = None,
     root: str | None = None,
     roles: Roles | None = None,
+    value_range: str | None = None,
 ) -> tuple[Examples, NDArray[np.float32]]:
     """Examples, and rows of numbers in which like ones lie together."""
     files = None if labels is None else [str(path) for path in as_paths(labels)]
     columns = {} if roles is None else roles.as_settings()
-    recipe = check_recipe(Recipe(data=data, labels=files, encoder=encoder, root=root, **columns))
+    recipe = check_recipe(Recipe(data=data, labels=files, encoder=encoder, root=root, range=value_range, **columns))
     chosen = choose_encoder(recipe, None, None, Terminal(quiet=True))
     examples = load_data(recipe, chosen).train
     rows = examples.kind.comparable_rows(examples.inputs)

@@ -18,6 +18,7 @@ LAYERS = [
         "interrupts",
         "settings",
         "terminal",
+        "value_range",
         "charts",
         "losses",
         "guessing",
@@ -43,13 +44,19 @@ LAYERS = [
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 # Within the lowest layer: who may know whom.
 LOWEST = {
-    "data": {"augment", "decode", "encoders", "errors", "files", "randomness", "settings", "terminal"},
+    "data": {
+        *("augment", "decode", "encoders", "errors", "files", "randomness", "settings", "terminal", "value_range"),
+    },
     "cluster": {"errors"},
     "pages": {"files"},
-    "encoders": {"augment", "cluster", "decode", "errors", "files", "interrupts", "networks", "randomness", "terminal"},
-    "decode": {"errors", "files", "interrupts", "terminal"},
+    "encoders": {
+        *("augment", "cluster", "decode", "errors", "files", "interrupts", "networks", "randomness", "terminal"),
+        "value_range",
+    },
+    "decode": {"errors", "files", "interrupts", "terminal", "value_range"},
+    "value_range": {"errors"},
     "interrupts": set(),
-    "networks": {"errors", "randomness", "ranks"},
+    "networks": {"errors", "files", "randomness", "ranks"},
     "augment": {"randomness"},
     "files": {"errors"},
     "ranks": {"errors"},

@@ -289,7 +289,7 @@ def folder(tmp_path: Path) -> Path:
 FILES = [f"{i}.bmp" for i in range(10)]
 
 
-def no_decoding(path: Path, size: int) -> np.ndarray:
+def no_decoding(path: Path, size: int, value_range: Any = None) -> np.ndarray:
     raise AssertionError(f"{path} is decoded again")
 
 
@@ -372,7 +372,7 @@ def test_cache_that_cannot_be_written(folder: Path, tmp_path: Path, monkeypatch:
 def test_interrupted_decoding_leaves_nothing_that_looks_complete(
     folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(path: Path, size: int) -> np.ndarray:
+    def interrupted(path: Path, size: int, value_range: Any = None) -> np.ndarray:
         if path.name == "6.bmp":
             raise KeyboardInterrupt
         return decode(path, size)
@@ -407,7 +407,7 @@ def test_warning_filters_survive_threads(folder: Path, monkeypatch: pytest.Monke
 
     both, lock, arrived, first_done = threading.Barrier(2), threading.Lock(), list[int](), threading.Event()
 
-    def overlapping(picture: Image.Image) -> Image.Image:
+    def overlapping(picture: Image.Image, value_range: Any = None) -> Image.Image:
         with lock:
             arrived.append(len(arrived))
             late = arrived[-1] == 1
@@ -446,7 +446,7 @@ def test_pictures_come_in_order_whoever_decodes_them(
 def test_few_pictures_wait(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[Path] = []
 
-    def blank(path: Path, size: int) -> np.ndarray:
+    def blank(path: Path, size: int, value_range: Any = None) -> np.ndarray:
         begun.append(path)
         return np.zeros((3, size, size), np.uint8)
 

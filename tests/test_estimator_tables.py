@@ -1,7 +1,7 @@
 """FewLabelClassifier on tables of pandas and on texts."""
 
 import pickle
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -55,7 +55,7 @@ def test_categories_and_missing_values() -> None:
     fitted = model(60).fit(frame, few(labels))
     assert fitted.feature_names_in_.tolist() == ["grams", "colour", "ripe"] and fitted.n_features_in_ == 3
     assert fitted.score(frame, labels) > 0.9
-    found = {column.name: column for column in fitted.model_.kind.form.columns}
+    found = {column.name: column for column in cast(TableKind, fitted.model_.kind).form.columns}
     assert found["grams"].missing and found["grams"].median == np.nanmedian(frame["grams"])
     assert found["colour"].categories == ("green", "red", "yellow")
     assert found["ripe"].categories == ("False", "True")
@@ -80,7 +80,8 @@ def test_types_of_pandas_are_read_alike() -> None:
 
 def test_numbers_that_are_categories() -> None:
     frame = pd.DataFrame({"code": pd.Categorical([3, 1, 2, 3, 1, 2]), "size": [1.5, 2, 3, 4, 5, 6]})
-    (code, size) = model().fit(frame, [0, 1, -1, -1, -1, -1]).model_.kind.form.columns
+    kind = model().fit(frame, [0, 1, -1, -1, -1, -1]).model_.kind
+    (code, size) = cast(TableKind, kind).form.columns
     assert (code.role, code.categories, size.role) == ("category", ("1", "2", "3"), "number")
 
 

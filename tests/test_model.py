@@ -194,6 +194,14 @@ def test_loading_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ({"kind": "sounds"}, "damaged"),
         ({"format": 3}, "newer version"),
         ({"method": None}, "damaged"),
+        ({"size": 64}, "damaged"),
+        ({"classes": [0, 1]}, "damaged"),
+        ({"classes": ["a", "a"]}, "damaged"),
+        ({"encoder": 5}, "damaged"),
+        ({"projector": float("nan")}, "damaged"),
+        ({"size": float("nan")}, "damaged"),
+        ({"network": "wrn-99994-99"}, "billion weights"),
+        ({"network": "mlp", "shape": [3, 50_000, 50_000], "size": 50_000}, "damaged"),
         ([], "damaged"),
     ],
 )
@@ -203,6 +211,16 @@ def test_a_model_that_does_not_fit_its_description(tmp_path: Path, change: Any, 
     facts = {k: v for k, v in (facts | change).items() if v is not None} if isinstance(change, dict) else change
     (tmp_path / "model.json").write_text(json.dumps(facts))
     with pytest.raises(UserError, match=message):
+        load_model(tmp_path)
+
+
+def test_a_model_with_nan_weights_does_not_predict(tmp_path: Path) -> None:
+    model = make_model()
+    model.save(tmp_path)
+    load_model(tmp_path)
+    model.network.head.bias.data[0] = float("nan")
+    model.save(tmp_path)
+    with pytest.raises(UserError, match="contains NaN or infinity"):
         load_model(tmp_path)
 
 

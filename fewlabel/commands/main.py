@@ -51,11 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CycloptsError as error:
         known = (*COMMANDS, PAPER, *(PAPER_COMMANDS if words[:1] == [PAPER] else ()))
         name = "".join(f"{word} " for word in words[:2] if word in known)
-        print(f"fewlabel: {error} See `fewlabel {name}--help`.", file=sys.stderr)
+        print(f"fewlabel: {on_one_line(str(error))} See `fewlabel {name}--help`.", file=sys.stderr)
         return USAGE_ERROR
     except UserError as error:
         if not error.shared or os.environ.get("LOCAL_RANK", "0") == "0":
-            print(f"fewlabel: {error}", file=sys.stderr)
+            print(f"fewlabel: {on_one_line(str(error))}", file=sys.stderr)
         return FAILED if isinstance(error, LostContact) else USAGE_ERROR
     except KeyboardInterrupt as stop:  # also Interrupted, which says what was saved
         if os.environ.get("RANK", "0") == "0":
@@ -69,6 +69,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"fewlabel: {error.filename}: {error.strerror}.", file=sys.stderr)
         return USAGE_ERROR
+
+
+def on_one_line(message: str) -> str:
+    """A name in it may hold anything: line breaks, say, or codes that a terminal obeys."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in message)
 
 
 def shown_default(value: object) -> str | None:

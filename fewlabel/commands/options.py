@@ -21,7 +21,20 @@ MORE = {  # options of `train` that are no part of a recipe
 
 FIRST = "simclr"  # the method of `pretrain`
 PRETRAIN_FIELDS = (
-    *("data", "root", "download", "size", "flip", "without", "method", "network", "batch", "images", "minutes"),
+    *(
+        "data",
+        "root",
+        "download",
+        "size",
+        "range",
+        "flip",
+        "without",
+        "method",
+        "network",
+        "batch",
+        "images",
+        "minutes",
+    ),
     *("steps", "learning_rate", "seed", "out", "device", "threads", "horizon", "weight_decay", "ema", "evaluations"),
     *("precision", "share_norms"),
 )

@@ -29,6 +29,10 @@ def suggest(
     id_column: Annotated[str | None, Parameter(help="of a file: the column that names its rows")] = None,
     drop: Annotated[str, Parameter(help="of a table: columns to leave out, separated by commas")] = "",
     root: Annotated[str | None, Parameter(help="folder with the official files of a named data set")] = None,
+    value_range: Annotated[
+        str | None,
+        Parameter(name="--range", help="of pictures with more than 8 bits: LOW,HIGH; default measured"),
+    ] = None,
     seed: Annotated[int, Parameter(help="random seed")] = 0,
     overwrite: Annotated[bool, Parameter(help="replace the output file", negative="")] = False,
 ) -> None:
@@ -41,7 +45,15 @@ def suggest(
             "with --run the columns are those that it was trained on: leave out --text-column and the like."
         )
     examples, found = suggest_examples(
-        data, n, labels=labels, encoder=encoder, run=run, root=root, seed=seed, roles=roles
+        data,
+        n,
+        labels=labels,
+        encoder=encoder,
+        run=run,
+        root=root,
+        seed=seed,
+        roles=roles,
+        value_range=value_range,
     )
     page = write_suggestions(path, examples, found.positions)
     noun = examples.kind.noun

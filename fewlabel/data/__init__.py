@@ -8,6 +8,7 @@ from typing import Any
 from ..encoders import NONE, Encoder, find_encoder
 from ..errors import UserError, unknown
 from ..settings import parameters_of
+from ..value_range import ValueRange, as_range
 from .download import download as fetch
 from .examples import UNLABELLED, Dataset, Examples
 from .features import FeatureKind
@@ -56,7 +57,10 @@ KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (ImageKind, VectorKi
 def kind_from(description: dict[str, Any]) -> Kind:
     """The kind that `Kind.to_dict` described, whatever else the description holds."""
     kind = KINDS[description["kind"]]
-    return kind(**{name: description[name] for name in parameters_of(kind) if name in description})
+    given = {name: description[name] for name in parameters_of(kind) if name in description}
+    if "value_range" in given:
+        given["value_range"] = as_range(given["value_range"])
+    return kind(**given)
 
 
 def load(
@@ -71,42 +75,38 @@ def load(
     encoder: str | None = None,
     encoder_views: int = 0,
     roles: Roles | None = None,
+    value_range: ValueRange | None = None,
 ) -> Dataset:
     """Training and test examples of a named data set, an .npz file, a folder of pictures or a file of rows.
 
     `roles` say which columns of a file of rows are what.
 
     With the name of an `encoder` (see `fewlabel encoders`) they are features of the pictures, and of so many weak and
-    strong views of each training picture.
+    strong views of each training picture. Of pictures with more than 8 bits the `value_range` becomes black to white;
+    by default it is measured.
 
     >>> load("digits").train.inputs.shape
     torch.Size([1297, 1, 8, 8])
     """
     name, path = str(data), Path(data)
     if name not in NAMED and is_row_file(name):
-        for flag, given in {"--size": size, "--encoder-views": encoder_views}.items():
-            if given:
-                raise UserError(f"{flag} is for pictures, not for the rows of {name}.")
+        pictures = {"--size": size, "--range": value_range, "--encoder-views": encoder_views or None}
+        refuse_given(pictures, f"is for pictures, not for the rows of {name}")
         if subfolders and path.is_file():
             raise UserError(f"--subfolders is for folders, not for the file {name}.")
         return load_rows(path, roles or Roles(), labels, test, encoder)
     if roles not in (None, Roles()):
         raise UserError(f"--text-column and the like are for files of rows, such as .csv, not for {name}.")
+    of_folders: dict[str, Any] = {"labels": labels, "subfolders": subfolders, "test": test, "value_range": value_range}
     if encoder is not None and encoder != NONE:
         if is_folder(name):
-            if size is not None:
-                raise UserError("--size cannot be used with an encoder, which has a size of its own.")
-            found_encoder = find_encoder(encoder)
-            return read_folder(
-                path, labels=labels, subfolders=subfolders, test=test, encoder=found_encoder, views=encoder_views
-            )
-        found = load(data, root, labels=labels, subfolders=subfolders, test=test, size=size, download=download)
+            refuse_given({"--size": size}, "cannot be used with an encoder, which has a size of its own")
+            return read_folder(path, encoder=find_encoder(encoder), views=encoder_views, **of_folders)
+        found = load(data, root, size=size, download=download, **of_folders)
         return encoded(found, find_encoder(encoder), encoder_views)
     if name in NAMED or path.suffix == ".npz":
-        flags = {"--labels": labels, "--subfolders": subfolders or None, "--test": test, "--size": size}
-        for flag, value in flags.items():
-            if value is not None:
-                raise UserError(f"{flag} is for folders of pictures; {name} has its own.")
+        folders = {"--labels": labels, "--subfolders": subfolders, "--test": test, "--size": size}
+        refuse_given(folders | {"--range": value_range}, f"is for folders of pictures; {name} has its own")
     if name in NAMED:
         if download:
             fetch(name, Path(root or "."))
@@ -116,12 +116,19 @@ def load(
     if path.suffix == ".npz" and path.is_file():
         return read_npz(path)
     if is_folder(name):
-        return read_folder(path, labels=labels, subfolders=subfolders, test=test, size=size)
+        return read_folder(path, size=size, **of_folders)
     if path.exists():
         raise UserError(f"{path} is neither a folder of pictures nor an .npz file.")
     if path.suffix or len(path.parts) > 1 or name.endswith("/"):
         raise UserError(f"there is no folder or .npz file {name}.")
     raise unknown("data set or folder", name, NAMED)
+
+
+def refuse_given(options: dict[str, Any], why: str) -> None:
+    """Of options that have no effect on the data at hand."""
+    for flag, value in options.items():
+        if value is not None and value is not False:
+            raise UserError(f"{flag} {why}.")
 
 
 def load_rows(path: Path, roles: Roles, labels: LabelFiles, test: str | Path | None, encoder: str | None) -> Dataset:
@@ -151,8 +158,11 @@ def load_for(
     """The training examples of a data set, as a model of that kind takes them."""
     if data not in NAMED and is_row_file(data):
         return kind.load_file(Path(data), labels)
-    size = kind.shape[-1] if is_folder(data) and kind.encoder == NONE else None
-    return load(data, root, labels=labels, size=size, encoder=encoder or kind.encoder).train
+    encoder, pictures = encoder or kind.encoder, is_folder(data)
+    size, value_range = kind.shape[-1] if pictures and kind.encoder == NONE else None, kind.value_range
+    return load(
+        data, root, labels=labels, size=size, encoder=encoder, value_range=value_range if pictures else None
+    ).train
 
 
 def encoded(dataset: Dataset, encoder: Encoder, views: int = 0) -> Dataset:

@@ -21,9 +21,11 @@ from ..encoders import (
     find_encoder,
 )
 from ..errors import UserError
+from ..value_range import ValueRange
 from .arrays import as_array, as_pictures, as_pixels, brightest
 from .examples import UNLABELLED, Examples
 from .images import png
+from .kind import without_range
 from .labels import LabelFiles
 from .vectors import VectorKind
 
@@ -36,6 +38,7 @@ class FeatureKind(VectorKind):
 
     encoder: str = ""  # its name
     digest: str = ""  # of its weights
+    value_range: ValueRange | None = None  # of files with more than 8 bits
     given: Encoder | None = field(default=None, compare=False, repr=False)  # the encoder itself, once it is loaded
 
     name = "features"
@@ -47,11 +50,12 @@ class FeatureKind(VectorKind):
         return f"images as {self.columns} features of {self.encoder}"
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.name, **{name: value for name, value in vars(self).items() if name != "given"}}
+        own = {name: value for name, value in vars(self).items() if name != "given"}
+        return {"kind": self.name, **without_range(own)}
 
     def find(self) -> Encoder:
         """The encoder, which must have the weights that the features were made with."""
-        encoder = self.given or find_encoder(self.encoder)
+        encoder = self.given or replace(find_encoder(self.encoder), value_range=self.value_range)
         if encoder.digest != self.digest:
             raise UserError(
                 f"the encoder {self.encoder} has other weights than the model was trained with: "
@@ -104,9 +108,10 @@ class PictureFiles:
 
     folder: Path
     names: Sequence[str]
+    value_range: ValueRange | None = None
 
     def show(self, position: int) -> bytes:
-        return png(decode(self.folder / self.names[position], SHOWN))
+        return png(decode(self.folder / self.names[position], SHOWN, self.value_range))
 
 
 def encode_files(
@@ -134,7 +139,7 @@ def encode_files(
         kind_of(encoder),
         {files[position]: reason for position, reason in found.skipped.items()},
         source=found.key,
-        original=PictureFiles(folder, names),
+        original=PictureFiles(folder, names, encoder.value_range),
         views=stored,
     )
 
@@ -161,13 +166,21 @@ def encode_images(encoder: Encoder, images: Examples, views: int = 0, flip: bool
 
 def kind_of(encoder: Encoder) -> FeatureKind:
     assert encoder.features is not None
-    return FeatureKind(encoder.features, encoder=encoder.name, digest=encoder.digest, given=encoder)
+    return FeatureKind(
+        encoder.features,
+        encoder=encoder.name,
+        digest=encoder.digest,
+        value_range=encoder.value_range,
+        given=encoder,
+    )
 
 
 def read_and_encode(encoder: Encoder, pictures: Sequence[Path | Image.Image]) -> Tensor:
     """One that cannot be read is an error."""
     assert encoder.size is not None
-    items = [square(item, encoder.size) if isinstance(item, Image.Image) else item for item in pictures]
+    items = [
+        square(item, encoder.size, encoder.value_range) if isinstance(item, Image.Image) else item for item in pictures
+    ]
     found = encode_pictures(encoder, items)
     for position, reason in found.skipped.items():
         raise UserError(f"cannot read the picture {pictures[position]} ({reason}).")

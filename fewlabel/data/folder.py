@@ -1,25 +1,31 @@
 """Folders of ordinary pictures: class subfolders and loose files, with labels from label files."""
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from ..decode import CHANNELS, SUFFIXES, cache_key, decode_all, decoded, default_size
+from ..decode import CHANNELS, SUFFIXES, cache_folder, cache_key, decode_all, decoded, default_size
 from ..encoders import Encoder
 from ..errors import UserError
+from ..files import parse_json, write_json
 from ..terminal import with_progress
+from ..value_range import ValueRange, as_range, look_at_headers, measure
 from .examples import UNLABELLED, Dataset, Examples
 from .features import encode_files
-from .images import Images
+from .images import ImageKind, Images
 from .labels import NO_CLASS, LabelFiles, as_paths, read_labels, refuse_alike
 from .records import UNKNOWN_CLASS
 
 SUBFOLDER = "a subfolder"
+RANGES = "ranges"  # folder of the cache
+SMALLEST, LARGEST = 8, 1024  # side of pictures
 NAMES = 20  # that a message lists
 WRITTEN = ("recipe.json", "drift.csv")  # in a folder that `fewlabel train` or `fewlabel drift` has made
 
@@ -33,20 +39,42 @@ def read_folder(
     size: int | None = None,
     encoder: Encoder | None = None,
     views: int = 0,
+    value_range: ValueRange | None = None,
 ) -> Dataset:
     """The class of a picture is what label files say; without any, or with `subfolders`, else that of its subfolder."""
     if test is not None and Path(test).resolve().is_relative_to(folder.resolve()):
         raise UserError(f"the test pictures in {test} are among those to be trained on: move them out of {folder}.")
     known = understand(folder, labels, subfolders)
     files, classes_of, classes = known.files, known.classes_of, known.classes
-    if size is not None and size < 8:
-        raise UserError(f"--size must be at least 8 pixels, not {size}.")
+    if size is not None and not SMALLEST <= size <= LARGEST:
+        raise UserError(f"--size must be from {SMALLEST} to {LARGEST} pixels, not {size}.")
     size = size or default_size([folder / name for name in files])
-    train = read_pictures(folder, files, classes_of, classes, size, encoder, views)
+    value_range = value_range or (encoder.value_range if encoder else None)
+    value_range = range_of(folder, files, value_range, known.notes)
+    if encoder is not None:
+        encoder = replace(encoder, value_range=value_range)
+    train = read_pictures(folder, files, classes_of, classes, size, encoder, views, value_range)
     held_out = None
     if test is not None:
-        held_out = read_labelled(Path(test), classes, size, encoder=encoder)
+        held_out = read_labelled(Path(test), classes, size, encoder=encoder, value_range=value_range)
     return Dataset(folder.resolve().name, train, held_out, True, tuple(known.notes), known.no_class)
+
+
+def range_of(folder: Path, files: Sequence[str], given: ValueRange | None, notes: list[str]) -> ValueRange | None:
+    """The range of values of pictures with more than 8 bits, given or measured; None where there are none."""
+    found = look_at_headers(folder, files)
+    value_range = given
+    if found.deep and given is None:
+        place = cache_folder() / RANGES / f"{cache_key(folder, found.deep, 0)}.json"
+        try:
+            value_range = as_range(parse_json(place.read_text()))
+        except (OSError, ValueError, TypeError):
+            value_range = measure(folder, found.deep)
+            with contextlib.suppress(OSError, UserError):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                write_json(place, value_range)
+    notes += found.notes(value_range, fixed=given is not None)
+    return value_range if found.deep else given
 
 
 class Known(NamedTuple):
@@ -61,8 +89,9 @@ class Known(NamedTuple):
 
 def understand(folder: Path, labels: LabelFiles, subfolders: bool = False) -> Known:
     """Which pictures there are, which classes, and what made each a class."""
-    files, in_subfolders = scan(folder)
-    folders, notes = class_folders(folder), list[str]()
+    notes = list[str]()
+    files, in_subfolders = scan(folder, notes)
+    folders = class_folders(folder)
     if labels is None or subfolders:
         classes_of = in_subfolders
         source = dict.fromkeys(folders, SUBFOLDER)
@@ -104,6 +133,7 @@ def read_labelled(
     size: int,
     labels: LabelFiles = None,
     encoder: Encoder | None = None,
+    value_range: ValueRange | None = None,
 ) -> Examples:
     """Pictures to evaluate a model on, all of its classes, at its size or encoded."""
     files, classes_of, *_ = understand(folder, labels)
@@ -111,16 +141,18 @@ def read_labelled(
         raise UserError(f"{folder} has the class '{strange[0]}', which the training images have not.")
     if not any(classes_of.values()):
         raise UserError(f"{folder} holds no labelled picture: put the pictures into one subfolder per class.")
-    return read_pictures(folder, files, classes_of, classes, size, encoder)
+    return read_pictures(folder, files, classes_of, classes, size, encoder, value_range=value_range)
 
 
-def read_unlabelled(path: Path, size: int, chunk: int, title: str = "") -> Iterator[Examples]:
+def read_unlabelled(
+    path: Path, size: int, chunk: int, title: str = "", value_range: ValueRange | None = None
+) -> Iterator[Examples]:
     """A folder of pictures (or one picture) of which nothing is known, `chunk` at a time, with a bar called `title`.
 
     Nothing is kept: while one chunk is worked on, the next is decoded.
     """
     folder, files = (path.parent, [path.name]) if path.is_file() else (path, scan(path)[0])
-    pictures = iter(with_progress(decoded(folder, files, size), len(files), title))
+    pictures = iter(with_progress(decoded(folder, files, size, value_range), len(files), title))
     for first in range(0, len(files), chunk):
         names = files[first : first + chunk]
         found = dict(zip(names, itertools.islice(pictures, len(names)), strict=True))
@@ -130,11 +162,17 @@ def read_unlabelled(path: Path, size: int, chunk: int, title: str = "") -> Itera
         yield Images(torch.from_numpy(stack), torch.full((len(pixels),), UNLABELLED), (), list(pixels), skipped)
 
 
-def scan(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """All picture files, as sorted paths relative to the folder, and the class of those in a class subfolder."""
+def scan(folder: Path, notes: list[str] | None = None) -> tuple[list[str], dict[str, str]]:
+    """All picture files, as sorted paths relative to the folder, and the class of those in a class subfolder.
+
+    `notes` are told of subfolders that were left out, as they cannot be opened.
+    """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}.")
-    files = sorted(pictures_in(str(folder)))
+    closed = list[str]()
+    files = sorted(pictures_in(str(folder), closed=closed))
+    if closed and notes is not None:
+        notes.append(f"Left out, since they cannot be opened: {listed(sorted(closed))}.")
     if not files:
         kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
         raise UserError(f"{folder} holds no pictures ({kinds}).")
@@ -142,21 +180,53 @@ def scan(folder: Path) -> tuple[list[str], dict[str, str]]:
     return files, {name: top for name, top in tops.items() if top in classes}
 
 
-def pictures_in(folder: str, before: str = "") -> Iterator[str]:
+def pictures_in(folder: str, before: str = "", closed: list[str] | None = None) -> Iterator[str]:
     """Picture files at any depth, as paths from the top; a million of them take seconds.
 
-    Hidden ones are left out, and what fewlabel has written. Links to folders are followed at the top only: deeper ones
-    may lead round in circles.
+    Hidden ones are left out, and what fewlabel has written. Links to folders are followed at the top only, and only to
+    other places: others may lead round in circles. Subfolders that may not be opened are listed in `closed`.
     """
-    with os.scandir(folder) as entries:
+    try:
+        entries = os.scandir(folder)
+    except PermissionError:
+        if not before:
+            raise
+        if closed is not None:
+            closed.append(before.rstrip("/"))
+        return
+    with entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
-            if entry.is_dir(follow_symlinks=not before):
-                if not written(Path(entry.path)):
-                    yield from pictures_in(entry.path, f"{before}{entry.name}/")
-            elif os.path.splitext(entry.name)[1].lower() in SUFFIXES and entry.is_file():
+            if is_folder(entry, follow=not before):
+                if not leads_back(entry.path, folder) and not written(Path(entry.path)):
+                    yield from pictures_in(entry.path, f"{before}{entry.name}/", closed)
+            elif os.path.splitext(entry.name)[1].lower() in SUFFIXES and is_file(entry):
                 yield before + entry.name
+
+
+def leads_back(path: str, folder: str) -> bool:
+    """Is it a link to a folder that holds this one, or lies in it? Its pictures would be there twice."""
+    if not os.path.islink(path):
+        return False
+    there, here = Path(path).resolve(), Path(folder).resolve()
+    return there.is_relative_to(here) or here.is_relative_to(there)
+
+
+def is_folder(entry: os.DirEntry[str], follow: bool) -> bool:
+    """False for a link that leads to itself."""
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:
+        return False
+
+
+def is_file(entry: os.DirEntry[str]) -> bool:
+    """False for a link that leads nowhere, or to itself."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
 
 
 def class_folders(folder: Path) -> list[str]:
@@ -164,9 +234,14 @@ def class_folders(folder: Path) -> list[str]:
     return [
         sub.name
         for sub in folder.iterdir()
-        if sub.is_dir() and not sub.name.startswith(".") and sub.name.lower() not in UNKNOWN_CLASS
-        if not written(sub) and not any(sub.glob("*/recipe.json"))
+        if is_open(sub) and not sub.name.startswith(".") and sub.name.lower() not in UNKNOWN_CLASS
+        if not leads_back(str(sub), str(folder)) and not written(sub) and not any(sub.glob("*/recipe.json"))
     ]
+
+
+def is_open(path: Path) -> bool:
+    """Is it a folder that may be opened?"""
+    return path.is_dir() and os.access(path, os.R_OK | os.X_OK)
 
 
 def written(folder: Path) -> bool:
@@ -182,13 +257,15 @@ def read_pictures(
     size: int,
     encoder: Encoder | None = None,
     views: int = 0,
+    value_range: ValueRange | None = None,
 ) -> Examples:
     """Pixels of that size or, with an encoder, features."""
     if encoder is not None:
         return encode_files(encoder, folder, files, classes, classes_of, views)
-    key = cache_key(folder, files, size)
-    pixels, rows, skipped = decode_all(folder, files, size, key)
+    key = cache_key(folder, files, size, value_range)
+    pixels, rows, skipped = decode_all(folder, files, size, key, value_range)
     number = {name: i for i, name in enumerate(classes)} | {"": UNLABELLED}
     names = [files[row] for row in rows]
     labels = torch.tensor([number[classes_of.get(name, "")] for name in names])
-    return Images(pixels, labels, tuple(classes), names, skipped, source=key)
+    kind = ImageKind(CHANNELS, size, value_range=value_range)
+    return Images(pixels, labels, tuple(classes), names, skipped, source=key, kind=kind)

@@ -15,6 +15,7 @@ from ..augment import VIEWS
 from ..augment.colour import grey
 from ..decode import decode_each
 from ..encoders import Encoder
+from ..value_range import ValueRange
 from .arrays import as_array, as_pictures, as_pixels, brightest
 from .examples import Examples, Original
 from .kind import Kind, Making
@@ -30,6 +31,7 @@ class ImageKind(Kind):
     channels: int
     size: int  # side in pixels
     white: int | None = None  # the largest value of the floats that the images were made of, where they were floats
+    value_range: ValueRange | None = None  # of files with more than 8 bits
 
     name = "images"
     family = "images"
@@ -70,7 +72,7 @@ class ImageKind(Kind):
     def read(self, inputs: Any) -> Tensor:
         """Picture files, PIL images or arrays."""
         if pictures := as_pictures(inputs):
-            pixels = decode_each(pictures, self.size)
+            pixels = decode_each(pictures, self.size, self.value_range)
         else:
             array = as_array(inputs)
             pixels = as_pixels(array, self.white if array.dtype.kind == "f" and self.white else brightest(array))
@@ -87,13 +89,13 @@ class ImageKind(Kind):
         """Of a folder of pictures, or of one picture."""
         from .folder import read_unlabelled
 
-        return read_unlabelled(path, self.size, chunk, title)
+        return read_unlabelled(path, self.size, chunk, title, self.value_range)
 
     def load_test(self, folder: Path, classes: Sequence[str], labels: LabelFiles) -> Examples:
         """One subfolder per class, or loose pictures with a label file."""
         from .folder import read_labelled
 
-        return read_labelled(folder, classes, self.size, labels)
+        return read_labelled(folder, classes, self.size, labels, value_range=self.value_range)
 
     def comparable_rows(self, inputs: Tensor) -> Tensor | None:
         """Small grey images, digits say, as they are."""
@@ -129,7 +131,7 @@ class Images(Examples):
         """The last four are what dataclasses.replace gives."""
         if pixels is not None:
             assert pixels.ndim == 4 and pixels.shape[2] == pixels.shape[3], "pixels are (N, C, H, W), square"
-            inputs, kind = pixels, ImageKind(*pixels.shape[1:3])
+            inputs, kind = pixels, kind or ImageKind(*pixels.shape[1:3])
         assert inputs is not None and labels is not None and kind is not None
         super().__init__(inputs, labels, tuple(classes), names, kind, skipped or {}, source, original, views or {})
 

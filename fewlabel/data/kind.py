@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..encoders import NONE, Encoder
 from ..errors import UserError
 from ..randomness import Draws
+from ..value_range import ValueRange
 from .labels import LabelFiles
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Kind(ABC):
     encoder: str = NONE  # that made the inputs, by its name
     label_places: ClassVar[str] = "with --labels, in one subfolder per class, or in y_train of an .npz file"
     shown_column: ClassVar[str] = ""  # of CSV files that people read: what the example is, where it is text
+    value_range: ValueRange | None = None  # of pictures with more than 8 bits, where there were such
 
     @property
     @abstractmethod
@@ -131,4 +133,9 @@ class Kind(ABC):
         assert tuple(inputs.shape[1:]) == self.shape, f"{self.noun} of {self.shape}, not {tuple(inputs.shape[1:])}"
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.name, **asdict(self)}  # type: ignore[call-overload]
+        return {"kind": self.name, **without_range(asdict(self))}  # type: ignore[call-overload]
+
+
+def without_range(description: dict[str, Any]) -> dict[str, Any]:
+    """Without the range of values where there is none, which is usual."""
+    return {name: value for name, value in description.items() if name != "value_range" or value is not None}

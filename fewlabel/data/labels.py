@@ -56,7 +56,7 @@ def read_labels(paths: Sequence[Path], folder: Path, files: Sequence[str], noun:
 def read_label_file(path: Path, names: "Names", notes: list[str], missing_allowed: bool = False) -> dict[str, str]:
     """Picture -> label. Pictures that are not there are an error, unless they are allowed: then they are left out."""
     rows = read_table(path, "label file")
-    columns, rows = understood(path, rows, names)
+    columns, rows = understood(path, rows, names, notes)
     labels, told, missing = dict[str, str](), dict[str, int](), list[str]()
     names.otherwise.clear()
     counted = 0
@@ -110,7 +110,9 @@ def normal(name: str) -> str:
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
-def understood(path: Path, rows: list[Row], names: "Names") -> tuple[Columns, list[Row]]:
+def understood(
+    path: Path, rows: list[Row], names: "Names", notes: list[str] | None = None
+) -> tuple[Columns, list[Row]]:
     """Which columns are which, and the rows below the header. There may be none if a row begins with a picture."""
     if not rows:
         raise UserError(f"the label file {path} is empty.")
@@ -119,6 +121,10 @@ def understood(path: Path, rows: list[Row], names: "Names") -> tuple[Columns, li
     if file is not None and label is not None:
         if len(rows) == 1:
             raise UserError(f"the label file {path} has a header and no line below it.")
+        for place, wanted in ((file, FILE_COLUMNS), (label, LABEL_COLUMNS)):
+            others = [name for i, name in enumerate(header) if i != place and name in wanted]
+            if others and notes is not None:
+                notes.append(f"{path.name}: of the columns {header[place]} and {', '.join(others)} the first is read.")
         return Columns(file, label, *(column(path, header, (name,)) for name in (GUESS, CONFIRMED))), rows[1:]
     pictures = [i for i, cell in enumerate(rows[0].cells) if names.find(path, rows[0], cell) is not None]
     if pictures and len(rows[0].cells) == 2:

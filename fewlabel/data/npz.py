@@ -94,6 +94,10 @@ def mapped(path: Path, content: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
 def label_array(path: Path, name: str, array: np.ndarray) -> np.ndarray:
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
         raise UserError(f"{path}: {name} must be one row of whole numbers, -1 for unlabelled.")
+    if array.dtype.kind == "u" and len(array) and array.max() > np.iinfo(np.int64).max:
+        raise UserError(f"{path}: {name} holds {array.max()}: number the classes from 0.")
+    if len(array) and array.min() < UNLABELLED:
+        raise UserError(f"{path}: {name} holds {array.min()}: classes are numbered from 0, and -1 is for unlabelled.")
     return array.astype(np.int64)
 
 

@@ -21,6 +21,7 @@ from ..errors import UserError
 from ..files import new_folder
 from ..interrupts import deaf_to_ctrl_c
 from ..terminal import with_progress
+from ..value_range import ValueRange
 from .encoder import Encoder, View
 from .find import find_encoder
 from .store import FeatureStore, cannot_keep, content_digest
@@ -146,7 +147,8 @@ def encode_chunks(
         return
     parallel = joblib.Parallel(workers, return_as="generator", pre_dispatch="2*n_jobs")
     with deaf_to_ctrl_c():  # this starts the processes
-        results = parallel(joblib.delayed(encode_by_name)(encoder.name, encoder.view, chunk) for chunk in chunks)
+        shown = encoder.view, encoder.value_range
+        results = parallel(joblib.delayed(encode_by_name)(encoder.name, *shown, chunk) for chunk in chunks)
     yield from results
 
 
@@ -160,10 +162,12 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def encode_by_name(name: str, view: View | None, pictures: Sequence[Picture]) -> list[np.ndarray | str]:
+def encode_by_name(
+    name: str, view: View | None, value_range: ValueRange | None, pictures: Sequence[Picture]
+) -> list[np.ndarray | str]:
     """In another process, which loads the encoder itself."""
     torch.set_num_threads(1)
-    return encode_some(replace(find_encoder(name), view=view), pictures)
+    return encode_some(replace(find_encoder(name), view=view, value_range=value_range), pictures)
 
 
 def encoders_of_views(encoder: Encoder, count: int, flip: bool) -> dict[str, list[Encoder]]:
@@ -181,7 +185,7 @@ def encode_some(encoder: Encoder, pictures: Sequence[Picture]) -> list[np.ndarra
     pixels: list[np.ndarray] = []
     for picture in pictures:
         try:
-            pixels.append(sized(picture, encoder.size))
+            pixels.append(sized(picture, encoder.size, encoder.value_range))
             found.append("")
         except Exception as error:  # decoders raise whatever a damaged file makes them raise
             found.append(str(error) or type(error).__name__)
@@ -193,7 +197,7 @@ def encode_some(encoder: Encoder, pictures: Sequence[Picture]) -> list[np.ndarra
     return found
 
 
-def sized(picture: Picture, size: int | None) -> np.ndarray:
+def sized(picture: Picture, size: int | None, value_range: ValueRange | None = None) -> np.ndarray:
     """RGB (3, size, size); without a size, pixels as they are."""
     if isinstance(picture, np.ndarray):
         if size is None:
@@ -201,7 +205,7 @@ def sized(picture: Picture, size: int | None) -> np.ndarray:
         shown = picture[0] if len(picture) == 1 else picture.transpose(1, 2, 0)
         return square(Image.fromarray(np.ascontiguousarray(shown)), size)
     assert size is not None, "an encoder without a size of its own gets pixels"
-    return decode(picture, size)
+    return decode(picture, size, value_range)
 
 
 def readable_digest(picture: Picture) -> bytes | None:

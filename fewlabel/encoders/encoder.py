@@ -14,6 +14,7 @@ from ..augment import VIEWS
 from ..decode import FORMAT as DECODER
 from ..errors import UserError
 from ..randomness import Draws, generator
+from ..value_range import ValueRange
 from .efficientnet_lite import EfficientNetLite
 
 Colour = tuple[float, ...]  # of each channel
@@ -47,6 +48,7 @@ class Encoder:
     digest: str  # of the weights
     licence: str = "unknown"
     view: View | None = None  # that it is shown instead of the picture
+    value_range: ValueRange | None = None  # of pictures with more than 8 bits
 
     @property
     def by_name(self) -> bool:
@@ -61,7 +63,8 @@ class Encoder:
     def store_key(self, backend: str) -> str:
         """Changes whenever its features would."""
         key = f"{DECODER} {self.size} {self.mean} {self.std} {self.digest} {backend} float32"
-        return key if self.view is None else f"{key} {self.view}"
+        key = key if self.view is None else f"{key} {self.view}"
+        return key if self.value_range is None else f"{key} {tuple(self.value_range)}"
 
     def normalise(self, pixels: Tensor) -> Tensor:
         if self.size is None:  # the user's own module, which normalises itself

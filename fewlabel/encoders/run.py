@@ -11,6 +11,7 @@ from ..augment.colour import grey
 from ..errors import UserError
 from ..networks import Classifier
 from ..networks.saved import WEIGHTS, load_network, read_description
+from ..value_range import ValueRange, as_range
 from .encoder import Encoder
 
 
@@ -38,9 +39,12 @@ def load_run_encoder(name: str, run: Path) -> Encoder:
         raise UserError(f"the run {run} was trained on {kind}, so its network cannot encode pictures.")
     facts, network = load_network(run)
     digest = hashlib.sha256((run / WEIGHTS).read_bytes()).hexdigest()
-    return run_encoder(name, network, facts["size"], digest)
+    return run_encoder(name, network, facts["size"], digest, as_range(facts.get("value_range")))
 
 
-def run_encoder(name: str, network: Classifier, size: int, digest: str) -> Encoder:
+def run_encoder(
+    name: str, network: Classifier, size: int, digest: str, value_range: ValueRange | None = None
+) -> Encoder:
     module = RunFeatures(copy.deepcopy(network).requires_grad_(False))
-    return Encoder(name, module, size, (0.0,) * 3, (1.0,) * 3, network.features, digest, "your own")
+    black, white = (0.0,) * 3, (1.0,) * 3
+    return Encoder(name, module, size, black, white, network.features, digest, "your own", None, value_range)

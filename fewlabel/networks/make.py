@@ -20,7 +20,7 @@ NETWORKS = ("cnn", "mlp", "wrn-10-1", "wrn-16-1", "wrn-28-2")  # or any other wr
 
 def make_encoder(name: str, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
     """The encoder of that name for inputs of that shape, and the length of its features."""
-    wide = re.fullmatch(r"wrn-(\d+)-(\d+)", name)
+    wide = re.fullmatch(r"wrn-(\d{1,9})-(\d{1,9})", name)
     if not wide and name not in NETWORKS:
         raise unknown("network", name, NETWORKS)
     match shape:

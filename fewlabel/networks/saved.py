@@ -1,27 +1,29 @@
 """A trained network as it lies in a run directory."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+import torch
 from safetensors import SafetensorError
-from torch import nn
+from torch import Tensor, nn
 
 from ..errors import UserError
+from ..files import parse_json
 from .classifier import Classifier
-from .make import make_classifier
+from .make import TUNED, make_classifier, make_encoder
 
 FORMAT = 2  # of model.json; 1 is that of version 0.1
+LARGEST = 1_000_000  # side of a picture, or columns of a table
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 FIRST_STAGE = "first-stage"  # folder of the stage that trains without labels, and the name of its network as an encoder
-DAMAGE = (ValueError, LookupError, AttributeError, TypeError, RuntimeError, SafetensorError)  # what it raises
+DAMAGE = (ValueError, LookupError, AttributeError, TypeError, RuntimeError, OverflowError, SafetensorError)
 
 
 def read_description(run: Path) -> dict[str, Any]:
     """What model.json says, in today's format."""
     try:
-        facts: dict[str, Any] = json.loads((run / DESCRIPTION).read_text(encoding="utf-8"))
+        facts: dict[str, Any] = parse_json((run / DESCRIPTION).read_text(encoding="utf-8"))
         if facts.get("format", 1) > FORMAT:
             raise UserError(f"the model in {run} was written by a newer version of fewlabel: upgrade fewlabel.")
         facts.setdefault("kind", "images")  # format 1 had images only
@@ -35,6 +37,7 @@ def read_description(run: Path) -> dict[str, Any]:
         if "shape" not in facts:
             image = facts["kind"] == "images"
             facts["shape"] = [facts["channels"], facts["size"], facts["size"]] if image else [facts["columns"]]
+        check_description(facts)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(f"{run} holds no trained model: give the directory of a finished run.") from error
     except UserError:
@@ -42,6 +45,33 @@ def read_description(run: Path) -> dict[str, Any]:
     except DAMAGE as error:
         raise damaged(run) from error
     return facts
+
+
+def check_description(facts: dict[str, Any]) -> None:
+    """Raises ValueError where model.json says what no model is."""
+    shape, classes = facts["shape"], facts["classes"]
+    texts = [facts["network"], facts["kind"], facts["method"], facts.get("encoder", ""), *classes]
+    if not all(isinstance(text, str) for text in texts) or len(set(classes)) < len(classes):
+        raise ValueError("a name is not text, or there twice")
+    if not isinstance(facts["projector"], bool) or not isinstance(classes, list) or not isinstance(shape, list):
+        raise ValueError("a field is not of its type")
+    if not all(isinstance(side, int) and not isinstance(side, bool) and 0 < side <= LARGEST for side in shape):
+        raise ValueError("the shape is not one of inputs")
+    if (values := facts.get("value_range")) is not None:
+        low, high = (float(value) for value in values)
+        if not low < high:
+            raise ValueError("the range of values is empty")
+
+
+def check_weights(run: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    """Before a network is made for them: are there as many weights as it has, all of them numbers?"""
+    if facts["network"] != TUNED:
+        with torch.device("meta"):  # which takes no memory
+            made, _ = make_encoder(facts["network"], tuple(facts["shape"]))
+        if sum(p.numel() for p in made.parameters()) > sum(tensor.numel() for tensor in tensors.values()):
+            raise damaged(run)
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values() if tensor.is_floating_point()):
+        raise UserError(f"the model in {run} contains NaN or infinity, so it cannot predict: train it again.")
 
 
 def portable(encoder: str, run: Path) -> str:
@@ -55,6 +85,7 @@ def load_network(run: Path, encoder: nn.Module | None = None) -> tuple[dict[str,
     facts = read_description(run)
     try:
         tensors = safetensors.torch.load_file(run / WEIGHTS)
+        check_weights(run, tensors, facts)
         network = make_classifier(
             facts["network"],
             tuple(facts["shape"]),

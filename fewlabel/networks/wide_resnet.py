@@ -13,6 +13,7 @@ from ..errors import UserError
 
 SLOPE = 0.1  # of the leaky ReLU
 MOMENTUM = 0.001  # of the running statistics
+MOST_WEIGHTS = 500_000_000  # of a network that is made
 
 
 def activation() -> nn.Module:
@@ -49,6 +50,12 @@ class WideResNet(nn.Module):
         if depth < 10 or (depth - 4) % 6 or width < 1:
             raise UserError(
                 f"wrn-{depth}-{width}: the depth must be 10, 16, 22, 28, ... (6 n + 4) and the width at least 1."
+            )
+        weights = 3 * (depth - 4) * width**2 * sum(outside**2 for outside in (16, 32, 64))  # of its convolutions
+        if weights > MOST_WEIGHTS:
+            raise UserError(
+                f"wrn-{depth}-{width} has about {weights / 1e9:.3g} billion weights: choose a smaller depth or width, "
+                "such as wrn-28-10."
             )
         blocks: list[nn.Module] = []
         inside = 16

@@ -1,11 +1,10 @@
 """The run directory: what a run writes, who may write into it, and how it is found again."""
 
-import contextlib
 import csv
 import glob
-import json
+import hashlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,16 +12,20 @@ import torch
 from filelock import FileLock, Timeout
 
 from ..errors import UserError
-from ..files import as_written, cannot_write, make_folder, write_csv, write_json
+from ..files import as_written, cannot_write, make_folder, parse_json, write_csv, write_json
+from ..methods import chosen_settings
 from ..networks.saved import DESCRIPTION, FIRST_STAGE, WEIGHTS
+from ..settings import parameters_of
 from ..training import Plan, Recipe
 from .checkpoint import LAST, NEW, PREVIOUS
+from .metrics import read_metrics
 
 FORMAT = 2  # of recipe.json; 1 is that of version 0.1
 LOCK = ".lock"  # it stays when a run has ended: whether it is held is what counts
 FLOOR = "floor"  # folder of the stage that trains on the labels alone; that of the first stage is FIRST_STAGE
 RECIPE, LABELS, METRICS = "recipe.json", "labels.csv", "metrics.jsonl"
 PREDICTIONS, REPORT, VERDICT, AUDIT = "predictions.csv", "report.html", "verdict.json", "audit.json"
+HEADER = ("file", "label")  # of labels.csv
 FILES = {RECIPE, LABELS, METRICS, LAST, PREVIOUS, NEW, WEIGHTS, DESCRIPTION, PREDICTIONS, REPORT, FLOOR, LOCK}
 FILES |= {VERDICT, AUDIT, FIRST_STAGE}
 
@@ -52,10 +55,10 @@ class RunDirectory:
         if not (self / RECIPE).exists():
             return None
         try:
-            facts = json.loads((self / RECIPE).read_text())
-            if not {"recipe", "data", "steps"} <= facts.keys():
+            facts = parse_json((self / RECIPE).read_text(encoding="utf-8"))
+            if not {"recipe", "data", "steps"} <= facts.keys() or not isinstance(facts["recipe"].get("data"), str):
                 raise ValueError
-        except (ValueError, AttributeError, OSError) as error:
+        except (ValueError, AttributeError, TypeError, OSError) as error:
             raise UserError(f"{self / RECIPE} is not that of a run: choose another --out.") from error
         return facts
 
@@ -64,19 +67,25 @@ class RunDirectory:
         facts = self.facts()
         if facts is None:
             raise UserError(f"{self.path} holds no run: give the directory of one.")
-        version = facts.get("versions", {}).get("fewlabel", "another version")
-        if facts.get("format", 1) > FORMAT:
+        versions, written = facts.get("versions"), facts.get("format", 1)
+        version = versions.get("fewlabel", "another version") if isinstance(versions, dict) else "another version"
+        if not isinstance(written, int):
+            raise self._damaged_recipe()
+        if written > FORMAT:
             raise UserError(f"{self.path} was written by fewlabel {version}, a newer version: upgrade fewlabel.")
-        if facts.get("format", 1) < FORMAT:
+        if written < FORMAT:
             raise UserError(
                 f"{self.path} was written by fewlabel {version}: its model can be used, but to resume, repeat or "
                 "report on the run install that version, or train again with `fewlabel train`."
             )
         try:
-            Plan.from_dict(facts, torch.empty(0))
-        except (LookupError, TypeError, AttributeError, RuntimeError) as error:
-            raise UserError(f"{self / RECIPE} is damaged: train again with another --out.") from error
+            check_plan(Plan.from_dict(facts, torch.empty(0)))
+        except (ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+            raise self._damaged_recipe() from error
         return facts
+
+    def _damaged_recipe(self) -> UserError:
+        return UserError(f"{self / RECIPE} is damaged: restore it, or train again with another --out.")
 
     @property
     def finished(self) -> bool:
@@ -136,34 +145,62 @@ class RunDirectory:
     # ---- what a run is made of; labels.csv is written before recipe.json, which makes a directory a run
 
     def write_start(self, facts: dict[str, Any], names: Sequence[str], labels: Sequence[str]) -> None:
-        write_csv(self / LABELS, ("file", "label"), zip(names, labels, strict=True))
-        write_json(self / RECIPE, {"format": FORMAT, **facts})
+        rows = list(zip(names, labels, strict=True))
+        write_csv(self / LABELS, HEADER, rows)
+        write_json(self / RECIPE, {"format": FORMAT, **facts, "labels_digest": digest_of(rows)})
 
     def labelled_names(self) -> list[str]:
-        """The names of the labelled examples."""
+        """The names of the labelled examples, from the file as the run has written it."""
         try:
             with open(self / LABELS, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-                return [as_written(row["file"]) for row in csv.DictReader(file)]
-        except (OSError, KeyError, csv.Error) as error:
-            raise UserError(f"{self / LABELS} is missing or damaged: the run cannot be continued.") from error
+                header, *rows = [tuple(as_written(cell) for cell in row) for row in csv.reader(file)] or [()]
+            if header != HEADER or any(len(row) != len(HEADER) for row in rows):
+                raise ValueError
+        except (OSError, ValueError, csv.Error) as error:
+            raise UserError(
+                f"{self / LABELS} is missing or damaged, so the labels of the run are not known: restore the file."
+            ) from error
+        if (self.facts() or {}).get("labels_digest") not in (None, digest_of(rows)):
+            raise UserError(
+                f"{self / LABELS} was changed, but is the record of a run: restore it; to train on other labels give a "
+                "file of your own with --labels, and another --out."
+            )
+        return [name for name, _ in rows]
 
     def history(self, stage: str = "", until: float = float("inf")) -> list[dict[str, Any]]:
         """The whole lines of metrics of a stage, up to a step."""
-        path, lines = self.path / stage / METRICS, []
-        # The last line may be cut off by a kill.
-        with contextlib.suppress(FileNotFoundError, ValueError, LookupError, TypeError):
-            for text in path.read_text(encoding="utf-8").splitlines():
-                line = json.loads(text)
-                if line["step"] <= until:
-                    lines.append(line)
-        return lines
+        return read_metrics(self.path / stage / METRICS, until)
 
     def finished_history(self) -> list[dict[str, Any]]:
         """The lines of metrics of a run that has ended."""
-        lines = self.history()
-        if not lines or "loss" not in lines[-1] or "seconds" not in lines[-1]:
+        lines, facts = self.history(), self.facts()
+        if not lines or (facts and lines[-1]["step"] != facts["steps"]):
             raise UserError(f"{self / METRICS} is missing or damaged: train again with another --out.")
         return lines
+
+
+def check_plan(plan: Plan) -> None:
+    """Raises ValueError where a value of recipe.json is not of its type, or out of bounds."""
+    recipe = plan.recipe
+    for name, parameter in parameters_of(Recipe).items():
+        parameter.check(name, getattr(recipe, name))
+    labels = [recipe.labels] if isinstance(recipe.labels, str) else recipe.labels or []
+    texts = [*labels, *plan.without, plan.network, plan.encoder]
+    lengths = plan.steps, plan.evaluations
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a name is not text")
+    if not all(isinstance(length, int) and not isinstance(length, bool) and length >= 1 for length in lengths):
+        raise ValueError("a length is not a whole number")
+    if not isinstance(plan.learning_rate, int | float) or not isinstance(plan.precision, torch.dtype):
+        raise ValueError("the learning rate or the precision is not valid")
+    chosen_settings(recipe.method, recipe.settings)
+    if plan.first is not None:
+        check_plan(plan.first)
+
+
+def digest_of(rows: Iterable[tuple[str, ...]]) -> str:
+    """Of the rows of labels.csv, by which a change is noticed."""
+    return hashlib.sha256(repr([*rows]).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def is_ours(entry: Path) -> bool:

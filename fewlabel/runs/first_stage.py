@@ -43,7 +43,7 @@ def encoded_by_first_stage(
         assert saved is not None
         network = saved.module.network  # type: ignore[assignment]
     assert network is not None
-    encoder = saved or run_encoder(name, network, dataset.train.size, digest)
+    encoder = saved or run_encoder(name, network, dataset.train.size, digest, dataset.train.kind.value_range)
     train, test = dataset.train, dataset.test
     return replace(
         dataset,

@@ -20,6 +20,7 @@ from ..terminal import Terminal
 from ..training import Plan, Recipe, make_plan
 from ..training.length import Part, with_length
 from ..training.plan import promised_features
+from ..value_range import parse_range
 from .audited import refuse_audited
 from .directory import LABELS, RunDirectory
 from .stages import floor_stages
@@ -50,6 +51,7 @@ def load_data(recipe: Recipe, encoder: str) -> Dataset:
             encoder=frozen,
             encoder_views=recipe.encoder_views,
             roles=recipe.roles,
+            value_range=None if recipe.range is None else parse_range(recipe.range),
         )
     return replace(found, train=replace(found.train, kind=found.train.kind.with_views(recipe.noise, recipe.dropout)))
 
@@ -86,7 +88,7 @@ def open_run(
     plan = replace(plan, device=device, first=plan.first and replace(plan.first, device=device))
     if saved:
         plan = resumed(plan, saved, ranks.first_says(directory.labelled_names), dataset)
-        if any(saved[name] != value for name, value in surroundings(plan, ranks).items()):
+        if any(saved.get(name) != value for name, value in surroundings(plan, ranks).items()):
             terminal.say("Note: device, threads, processes or versions differ from before; the bits may differ too.")
         return plan
     if resume:
@@ -168,7 +170,7 @@ def saved_run(directory: RunDirectory, root: str | None = None) -> tuple[Plan, D
 def repeated(directory: RunDirectory, **changes: Any) -> tuple[Recipe, Dataset]:
     """The recipe of a run with every decision written into it, and the data it was trained on."""
     plan, dataset = saved_run(directory, changes.get("root"))
-    recipe = replace(plan.as_recipe(), threads=directory.facts_to_continue()["threads"], download=False)
+    recipe = replace(plan.as_recipe(), threads=directory.facts_to_continue().get("threads"), download=False)
     if "device" in changes:  # another one may want another precision
         given = plan.recipe.precision, plan.recipe.pretrain_precision
         recipe = replace(recipe, precision=given[0], pretrain_precision=given[1])

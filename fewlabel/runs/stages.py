@@ -1,6 +1,5 @@
 """Stages: a run is a list of trainings, each in a folder of its own and resumable to the same bits."""
 
-import json
 import signal
 import threading
 import time
@@ -12,17 +11,19 @@ from torch import Tensor
 
 from ..data import Dataset
 from ..encoders import NONE
-from ..errors import Interrupted
+from ..errors import Interrupted, UserError
 from ..files import not_saved, write_atomically
 from ..networks import TUNED, Classifier
 from ..networks.saved import FIRST_STAGE
 from ..ranks import Ranks
 from ..terminal import Terminal
 from ..training import Listener, Plan, StepResult, Trainer, fit
+from ..training.fit import steps_with_a_line
 from ..training.listeners import Alarms, Clock, DivergenceCheck, History, ProgressBar
 from ..training.plan import default_rate
 from .checkpoint import LAST, load_checkpoint, save_checkpoint
 from .directory import FLOOR, METRICS, RunDirectory
+from .metrics import as_text
 from .start import starting_weights
 
 LABELS_ALONE = "supervised"  # the method of the floor
@@ -91,7 +92,11 @@ def run_stage(stage: Stage, run: RunDirectory, terminal: Terminal, ranks: Ranks)
     checkpoint = ranks.first_says(lambda: load_checkpoint(folder))
     if checkpoint is not None:
         trainer.load_state(checkpoint)
-    clock, history = Clock(), MetricsFile(folder / METRICS, run.history(stage.folder, until=trainer.done))
+    earlier = run.history(stage.folder, until=trainer.done)
+    whole = [line["step"] for line in earlier] == steps_with_a_line(stage.plan, trainer.done)
+    if not whole and trainer.done == stage.plan.steps:
+        raise UserError(f"{folder / METRICS} is missing or damaged: restore it, or start over with --overwrite.")
+    clock, history = Clock(), MetricsFile(folder / METRICS, earlier)
     listeners: list[Listener] = [DivergenceCheck()]
     if ranks.first:
         folder.mkdir(exist_ok=True)
@@ -99,6 +104,8 @@ def run_stage(stage: Stage, run: RunDirectory, terminal: Terminal, ranks: Ranks)
             terminal.say(f"{stage.title}: continuing after step {trainer.done}.")
         elif trainer.done == 0 and (folder / LAST).exists():
             terminal.say(f"{stage.title}: no valid checkpoint in {folder}, starting over.")
+        if not whole:
+            terminal.say(f"Note: lines of {folder / METRICS} are missing or damaged; the report will lack them.")
         listeners += [clock, Alarms(history, terminal.say), history, ProgressBar(stage.title, terminal)]
     fit(trainer, [*listeners, Checkpoints(folder, clock, ranks)])
     predicted = trainer.test_predictions() if ranks.first else None
@@ -113,14 +120,14 @@ class MetricsFile(History):
 
     def begin(self, trainer: Trainer) -> None:
         """Lines after the checkpoint are of a killed run and go."""
-        write_atomically(self._path, "".join(json.dumps(line) + "\n" for line in self.lines).encode())
+        write_atomically(self._path, as_text(self.lines).encode())
 
     def after_step(self, trainer: Trainer, step: int, result: StepResult, line: dict[str, Any] | None) -> None:
         super().after_step(trainer, step, result, line)
         if line is not None:
             try:
                 with open(self._path, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(line, allow_nan=False) + "\n")
+                    file.write(as_text([line]))
             except OSError as error:
                 raise not_saved(self._path, error) from error
 

@@ -8,6 +8,7 @@ from PIL import Image, ImageOps
 
 from ..decode import rgb
 from ..errors import UserError
+from ..value_range import extremes, spanning
 
 SIZES = {"small": 200, "large": 1600}  # pixels of the longer side, at most
 QUALITY = 88
@@ -22,7 +23,7 @@ def shown_picture(path: Path, size: str) -> tuple[bytes, str]:
         with warnings.catch_warnings(action="ignore"), Image.open(path) as picture:
             picture.draft("RGB", (side, side))  # a JPEG decoder can shrink while it reads
             upright = ImageOps.exif_transpose(picture)
-            plain = rgb(upright)
+            plain = rgb(upright, spanning([extremes(upright)]))
     except Exception as error:  # decoders raise whatever a damaged file makes them raise
         raise UserError(f"this picture cannot be read ({error}).") from error
     plain.thumbnail((side, side))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from .plan import Plan
 from .trainer import StepResult, Trainer
 
 LINES_PER_EVALUATION = 10  # of metrics
@@ -40,6 +41,12 @@ def fit(trainer: Trainer, listeners: Sequence[Listener] = (), lines: int | None 
     finally:
         for listener in listeners:
             listener.end()
+
+
+def steps_with_a_line(plan: Plan, done: int) -> list[int]:
+    """After which of the first `done` steps a line of metrics is written by default."""
+    times = plan.evaluations, plan.evaluations * LINES_PER_EVALUATION
+    return [index + 1 for index in range(done) if any(due(index, plan.steps, number) for number in times)]
 
 
 def due(index: int, steps: int, times: int) -> bool:

@@ -5,14 +5,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from ..augment import CHANGES
 from ..data import NAMED, Roles, folder_roles, is_row_file
-from ..data.labels import as_paths
-from ..encoders import NONE, full_name
-from ..errors import UserError, unknown
-from ..methods import SELF_SUPERVISED, check_first_stage, check_method, chosen_settings, parts_of
+from ..methods import SELF_SUPERVISED, parts_of
 from ..networks.saved import FIRST_STAGE
-from ..settings import Setting, parameters_of
+from ..settings import Setting
 
 DATA, TRAINING, OUTPUT, ADVANCED = GROUPS = ("Data", "Training", "Output and device", "Advanced")
 # Where and with what a run happens and what it leaves behind, not what it computes.
@@ -58,6 +54,9 @@ class Recipe:
     download: Annotated[bool, Setting("download those files into --root", group=DATA)] = False
     size: Annotated[
         int | None, Setting("resize pictures of a folder to this side; default 32 for small ones, else 64", group=DATA)
+    ] = None
+    range: Annotated[
+        str | None, Setting("LOW,HIGH of pictures with more than 8 bits; default measured", group=DATA)
     ] = None
     flip: Annotated[
         bool | None,
@@ -242,117 +241,3 @@ def first_stage_settings(recipe: Recipe) -> dict[str, Any]:
     prefix = f"{FIRST_STAGE}."
     alone = {name.removeprefix(prefix): value for name, value in recipe.settings.items() if name.startswith(prefix)}
     return both | alone
-
-
-def check_recipe(recipe: Recipe, first_stage: bool = False) -> Recipe:
-    """Refuse what cannot work with any data; returns the recipe in Python's own types and with full paths.
-
-    Its method may be that of a `first_stage` for `pretrain()` only.
-    """
-    values = {
-        name: parameter.check(name.replace("_", "-"), getattr(recipe, name))
-        for name, parameter in parameters_of(Recipe).items()
-    }
-    recipe = replace(recipe, **values)
-    if sum(length is not None for length in (recipe.steps, recipe.images, recipe.minutes)) > 1:
-        raise UserError("give only one of --steps, --images and --minutes.")
-    for name in recipe.disabled:
-        if name not in CHANGES:
-            raise unknown("augmentation", name, CHANGES)
-    if FLIP in recipe.disabled and recipe.flip:
-        raise UserError(f"--flip and --without {FLIP} contradict each other.")
-    if (recipe.backend == "dask") != (recipe.scheduler is not None):
-        raise UserError("--backend dask and --scheduler ADDRESS need each other.")
-    if first_stage:
-        recipe = for_first_stage(recipe)
-    else:
-        check_method(recipe.method)
-        check_pretraining(recipe)
-    if recipe.tune and recipe.encoder == NONE and recipe.pretrain is None:
-        raise UserError("--tune trains an encoder too: give one with --encoder, not none.")
-    if recipe.encoder not in (None, NONE):
-        for name in ("network", "size"):
-            if getattr(recipe, name) is not None:
-                raise UserError(f"--{name} is for training from scratch: it cannot be used with --encoder.")
-        if not recipe.tune and (recipe.flip is not None or recipe.disabled):
-            raise UserError("--flip and --without have no effect on a frozen encoder: leave them out.")
-    settings = checked_settings(recipe)
-    if first_stage or recipe.pretrain:
-        refuse_guesses(settings if first_stage else first_stage_settings(replace(recipe, settings=settings)))
-    root = recipe.root or ("." if recipe.download else None)
-    paths = {"root": root} | {name: getattr(recipe, name) for name in ("data", "test", "start_from")}
-    full: dict[str, Any] = {
-        name: str(Path(path).resolve())
-        for name, path in paths.items()
-        if path and path not in NAMED and Path(path).exists()
-    }
-    if recipe.labels is not None:
-        files = [str(path.resolve() if path.exists() else path) for path in as_paths(recipe.labels)]
-        full["labels"] = files[0] if len(files) == 1 else files
-    if recipe.encoder is not None:
-        full["encoder"] = full_name(recipe.encoder)
-    return replace(recipe, settings=settings, **full)
-
-
-def checked_settings(recipe: Recipe) -> dict[str, Any]:
-    """The settings of all stages, under their full names."""
-    first = {name: value for name, value in recipe.settings.items() if name.startswith(f"{FIRST_STAGE}.")}
-    shared = {name: value for name, value in recipe.settings.items() if name not in first}
-    if first:
-        if recipe.pretrain is None:
-            raise UserError(f"the setting {next(iter(first))} is of a first stage: choose one with --pretrain.")
-        alone = {name.removeprefix(f"{FIRST_STAGE}."): value for name, value in first.items()}
-        chosen = chosen_settings(recipe.pretrain, alone)
-        first = {f"{FIRST_STAGE}.{part}.{name}": v for part, values in chosen.items() for name, v in values.items()}
-    chosen = chosen_settings([recipe.method, recipe.pretrain], shared)
-    return {f"{part}.{name}": value for part, values in chosen.items() for name, value in values.items()} | first
-
-
-def for_first_stage(recipe: Recipe) -> Recipe:
-    """A recipe for `pretrain()`, without what concerns labels."""
-    check_first_stage(recipe.method)
-    for name in ("encoder", "start_from", "pretrain", "tune"):
-        if getattr(recipe, name) not in (None, NONE, False):
-            raise UserError(f"{as_flag(name)} cannot be used where a network is trained without labels.")
-    return replace(recipe, mu=1, floor=False, labels_per_class=None)
-
-
-def refuse_guesses(settings: dict[str, Any]) -> None:
-    """In a first stage nothing guesses classes."""
-    if settings.get("icl.negatives") == "other-class":
-        raise UserError(
-            "icl.negatives other-class needs guesses of classes, which a first stage does not make; for the main stage "
-            f"alone add --{FIRST_STAGE}.icl.negatives all."
-        )
-
-
-def changed_from_default(recipe: Recipe, prefix: str) -> list[str]:
-    """The settings, as flags without dashes, that begin so and are not as they are by default."""
-    usual = Recipe()
-    names = [entry.name for entry in dataclasses.fields(Recipe) if entry.name.startswith(prefix)]
-    return [name.replace("_", "-") for name in names if getattr(recipe, name) != getattr(usual, name)]
-
-
-def as_flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def check_pretraining(recipe: Recipe) -> None:
-    """Refuse a first stage that is unknown, or beside what takes its place."""
-    if recipe.pretrain is None:
-        for name in changed_from_default(recipe, "pretrain_"):
-            raise UserError(f"--{name} is of a first stage: choose one with --pretrain.")
-        return
-    check_first_stage(recipe.pretrain)
-    lengths = [name for name in ("pretrain_images", "pretrain_steps", "minutes") if getattr(recipe, name) is not None]
-    if len(lengths) > 1:
-        raise UserError(f"give only one of {' and '.join(as_flag(name) for name in lengths)}.")
-    if recipe.minutes is None and "pretrain-share" in changed_from_default(recipe, "pretrain_"):
-        raise UserError("--pretrain-share divides --minutes: give those too.")
-    for name in ("encoder", "start_from"):
-        if getattr(recipe, name) not in (None, NONE):
-            raise UserError(f"--pretrain trains a network from scratch: it cannot be used with {as_flag(name)}.")
-    if changed_from_default(recipe, "encoder_rate"):
-        raise UserError("--encoder-rate is for encoders trained elsewhere: it cannot be used with --pretrain.")
-    if recipe.images is not None:
-        raise UserError("--images is for runs of one stage: give --pretrain-images and --steps, or --minutes.")

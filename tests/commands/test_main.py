@@ -293,10 +293,15 @@ def test_a_disk_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.Monk
         RunDirectory(tmp_path / "run").lock()
 
 
+def test_a_message_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "no\nsuch\x1b[2Jfolder/é"]) == 2
+    assert capsys.readouterr().err.startswith("fewlabel: there is no folder or .npz file no\\nsuch\\x1b[2Jfolder/é.")
+
+
 def test_a_file_that_may_not_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def denied(*_: object) -> Iterator[str]:
+    def denied(*_: object, **__: object) -> Iterator[str]:
         raise PermissionError(errno.EACCES, "Permission denied", "photos/lost+found")
 
     monkeypatch.setattr("fewlabel.data.folder.pictures_in", denied)

@@ -173,9 +173,9 @@ def test_size(photos: Path, size: int) -> None:
     check_colours(train, [GREY, BLUE, RED, GREEN, RED])
 
 
-@pytest.mark.parametrize("size", [7, 0, -32])
-def test_size_too_small(photos: Path, size: int) -> None:
-    with pytest.raises(UserError, match=f"--size must be at least 8 pixels, not {size}"):
+@pytest.mark.parametrize("size", [7, 0, -32, 1025, 100_000])
+def test_size_out_of_bounds(photos: Path, size: int) -> None:
+    with pytest.raises(UserError, match=f"--size must be from 8 to 1024 pixels, not {size}"):
         load(photos, size=size)
 
 
@@ -288,3 +288,36 @@ def test_a_chunk_without_a_readable_picture(photos: Path) -> None:
     (images,) = read_unlabelled(photos, 16, chunk=9)
     assert images.pixels.shape == (0, 3, 16, 16)
     assert list(images.skipped) == NAMES
+
+
+def test_a_folder_linked_into_itself_or_above_is_read_once(photos: Path) -> None:
+    (photos / "again").symlink_to(photos, target_is_directory=True)
+    (photos / "above").symlink_to(photos.parent, target_is_directory=True)
+    (photos / "twice").symlink_to(photos / "dog", target_is_directory=True)
+    found = load(photos).train
+    assert found.names == NAMES
+    assert found.classes == ("cat", "dog")
+
+
+def test_links_that_lead_nowhere_or_to_themselves_stop_nothing(photos: Path) -> None:
+    (photos / "gone.png").symlink_to("/nowhere/gone.png")
+    (photos / "gone").symlink_to("/nowhere")
+    (photos / "loop.png").symlink_to("loop.png")
+    assert load(photos).train.names == NAMES
+
+
+def test_a_folder_that_may_not_be_opened_is_left_out_and_told(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a user without rights finds it; whoever runs the tests may have all of them."""
+    listing, allowed = os.scandir, os.access
+
+    def scandir(path: str) -> Any:
+        if str(path).endswith("dog"):
+            raise PermissionError(13, "Permission denied", path)
+        return listing(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("dog") and allowed(path, mode))
+    found = load(photos)
+    assert found.train.names == ["a.png", "cat/old/3.png", "z.bmp"]
+    assert found.train.classes == ("cat",)
+    assert "Left out, since they cannot be opened: dog." in found.notes

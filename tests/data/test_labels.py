@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from fewlabel.data import Dataset, load
-from fewlabel.data.labels import NO, NO_CLASS, YES
+from fewlabel.data.labels import NO, NO_CLASS, YES, read_labels
 from fewlabel.data.tables import read_table
 from fewlabel.errors import UserError
 from fewlabel.files import neutralised, write_csv
@@ -255,3 +255,11 @@ def test_what_we_write_comes_back(photos: Path) -> None:
     assert labelled(load(photos, labels=path)) == {"=1+1.png": "@home", "a.png": "-1"}
     saved = path.read_text(encoding="utf-8-sig").replace(",", ";").replace("\n", "\r\n")  # as some spreadsheets save it
     assert labelled(load(photos, labels=write(path, saved, "cp1252"))) == {"=1+1.png": "@home", "a.png": "-1"}
+
+
+def test_two_columns_that_may_be_the_label_are_told(tmp_path: Path) -> None:
+    table = tmp_path / "labels.csv"
+    table.write_text("file,class,label\na.png,bird,dog\n")
+    found = read_labels([table], tmp_path, ["a.png"])
+    assert found.classes == {"a.png": "dog"}
+    assert found.notes == ["labels.csv: of the columns label and class the first is read."]

@@ -175,3 +175,16 @@ def test_settings_of_folders_are_refused(tmp_path: Path, setting: str) -> None:
     value: Any = 32 if setting == "size" else tmp_path
     with pytest.raises(UserError, match=f"--{setting}"):
         load(tmp_path / "a.npz", **{setting: value})
+
+
+@pytest.mark.parametrize("label", [-2, -(2**40)])
+def test_labels_below_unlabelled_are_a_mistake(tmp_path: Path, label: int) -> None:
+    np.savez(tmp_path / "a.npz", x_train=np.eye(3), y_train=np.array([0, -1, label]))
+    with pytest.raises(UserError, match=f"y_train holds {label}: classes are numbered from 0"):
+        load(tmp_path / "a.npz")
+
+
+def test_labels_that_are_too_large(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x_train=np.eye(2), y_train=np.array([0, 2**64 - 1], np.uint64))
+    with pytest.raises(UserError, match="number the classes from 0"):
+        load(tmp_path / "a.npz")

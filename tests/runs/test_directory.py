@@ -113,9 +113,10 @@ def test_a_run_whose_split_is_gone(tmp_path: Path) -> None:
 
 def test_lines_after_the_checkpoint_and_half_lines_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "floor").mkdir()
-    (tmp_path / "floor/metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n{"step": 3}\n{"ste')
-    assert RunDirectory(tmp_path).history("floor", until=2) == [{"step": 1}, {"step": 2}]
-    assert RunDirectory(tmp_path).history("floor")[-1] == {"step": 3}
+    lines = [{"step": step, "loss": {"total": 1.0}, "seconds": 2.0} for step in (1, 2, 3)]
+    (tmp_path / "floor/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"ste')
+    assert RunDirectory(tmp_path).history("floor", until=2) == lines[:2]
+    assert RunDirectory(tmp_path).history("floor") == lines
     assert RunDirectory(tmp_path).history() == []
 
 
@@ -160,8 +161,42 @@ def test_a_recipe_that_was_changed(tmp_path: Path, change: dict[str, Any]) -> No
 
 
 def test_metrics_that_are_gone(tmp_path: Path) -> None:
-    for content in (None, "", "[]\n", '{"step": 3}\n', "no json"):
+    nearly = (
+        '{"step": 3, "loss": {"total": NaN}, "seconds": 1}',
+        '{"step": 3, "loss": 0.5, "seconds": 1}',
+        '{"step": "3", "loss": {"total": 1}, "seconds": 1}',
+        '{"step": 3, "loss": {"total": 1}, "seconds": "1"}',
+        '{"step": 3, "loss": {"total": 1}, "seconds": 1, "kept_by_class": 5}',
+        '{"step": 3, "loss": {"total": 1}, "seconds": 1, "kept_by_class": []}',
+        '{"step": 3, "loss": {"total": 1}, "seconds": 1, "kept_by_class": [1], "guessed_by_class": [1, 2]}',
+    )
+    for content in (None, "", "[]\n", '{"step": 3}\n', "no json", *nearly):
         if content is not None:
             (tmp_path / "metrics.jsonl").write_text(content)
         with pytest.raises(UserError, match=r"metrics.jsonl is missing or damaged"):
             RunDirectory(tmp_path).finished_history()
+    (tmp_path / "metrics.jsonl").write_text('{"step": 3, "loss": {"total": 1}, "seconds": 1}')
+    assert len(RunDirectory(tmp_path).finished_history()) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "missing or damaged"),
+        ("garbage", "missing or damaged"),
+        ("\0\1", "missing or damaged"),
+        ("file,label\na.png,dog,3\n", "missing or damaged"),
+        ("file,label\na.png,dog\n", "was changed"),
+        ("file,label\na.png,dog\nb.png,dog\n", "was changed"),
+    ],
+)
+def test_the_labels_of_a_run_are_a_record(tmp_path: Path, content: str, message: str) -> None:
+    run = RunDirectory(tmp_path)
+    run.write_start({"recipe": {"data": "x"}, "data": "", "steps": 1}, ["a.png", "b.png"], ["dog", "=cat"])
+    assert run.labelled_names() == ["a.png", "b.png"]
+    saved = (tmp_path / "labels.csv").read_text(encoding="utf-8-sig")
+    (tmp_path / "labels.csv").write_text(saved.replace("\n", "\r\n"))  # as an editor may write it: nothing has changed
+    assert run.labelled_names() == ["a.png", "b.png"]
+    (tmp_path / "labels.csv").write_text(content)
+    with pytest.raises(UserError, match=message):
+        run.labelled_names()
