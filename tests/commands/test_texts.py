@@ -180,7 +180,7 @@ BAD = {
     "did you mean topic?": ("texts.csv", "--text-column", "text", "--label-column", "topics"),
     "has a class of its own": ("texts.csv", "--text-column", "text", "--label-column", "many"),
     "has no labelled texts": ("texts.csv", "--text-column", "text"),
-    "give it as --text-column": ("texts.csv", "--label-column", "topic"),
+    "learn from it as texts": ("texts.csv", "--label-column", "topic"),
     "unknown encoder of texts 'lite0'": ("texts.csv", "--text-column", "text", "--encoder", "lite0"),
     "is for pictures and texts": ("fruit.csv", "--label-column", "fruit", "--encoder", "lite0"),
     "--tune is for pictures": ("texts.csv", "--text-column", "text", "--label-column", "topic", "--tune"),
