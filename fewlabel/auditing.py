@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from .data.labels import NO_CLASS, read_answers, same_form
 from .errors import UserError
-from .files import write_csv, write_json
+from .files import write_json
 from .model import load_model
-from .pages import Shown, write_page
+from .predictions import write_sheet
 from .runs import RunDirectory
 from .runs.directory import AUDIT, FLOOR, PREDICTIONS
 from .runs.finish import predict_unlabelled
@@ -28,7 +28,6 @@ from .runs.first_stage import data_of_run
 
 STRATA = 5
 LEAST = 10  # answers for the statement about one class
-HEADER = ("file", "label")
 CONFIDENCE = 1.959964  # standard errors of a 95% interval
 
 
@@ -141,17 +140,13 @@ def start_audit(
     floor = {name: of_floor[name] for name in guesses if name in of_floor}
     audit = Audit([[names[i] for i in part] for part in drawn], sizes, guesses, floor if len(floor) == n else {})
     np.random.default_rng(plan.recipe.seed + 1).shuffle(chosen)
-    write_csv(output, HEADER, [(names[i], "") for i in chosen])
     train = dataset.train
-    shown = [Shown(names[i], train.show(int(positions[i])), str(rank)) for rank, i in enumerate(chosen, 1)]
-    page = output.with_suffix(".html")
-    contents = {
-        "title": f"{n} {train.kind.noun} to judge",
-        "advice": f"Write the class of each into the column label of {output.name}: {', '.join(train.classes)}, or "
-        f"{NO_CLASS} for no class. Then: fewlabel audit {run.path} --answers {output.name}",
-        "examples": shown,
-    }
-    write_page(page, "to-label.html.jinja", contents)
+    advice = (
+        f"Write the class of each into the column label of {output.name}: {', '.join(train.classes)}, or {NO_CLASS} "
+        f"for no class. Then: fewlabel audit {run.path} --answers {output.name}"
+    )
+    judged = [int(positions[i]) for i in chosen]
+    page = write_sheet(output, train, judged, f"{n} {train.kind.noun} to judge", advice)
     write_json(run / AUDIT, asdict(audit))
     return page
 

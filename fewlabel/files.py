@@ -12,23 +12,33 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .errors import UserError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Either the whole new file is there or the old one still is."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of `path` when the block ends without an error."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
         with open(temporary, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise not_saved(path, error) from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager
@@ -80,11 +90,13 @@ NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?")
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> None:
     """A file that spreadsheets open right: marked as UTF-8, and without anything that they take for a formula."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n", delimiter=separator)
-    writer.writerow([neutralised(name) for name in header])
-    writer.writerows([neutralised(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-    write_atomically(path, codecs.BOM_UTF8 + text.getvalue().encode("utf-8", "surrogateescape"))
+    with replacing(path) as file:
+        file.write(codecs.BOM_UTF8)
+        text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="", write_through=True)
+        writer = csv.writer(text, lineterminator="\n", delimiter=separator)
+        writer.writerow([neutralised(name) for name in header])
+        writer.writerows([neutralised(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+        text.detach()
 
 
 def neutralised(cell: str) -> str:

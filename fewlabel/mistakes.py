@@ -3,11 +3,12 @@
 from pathlib import Path
 
 from .data import Examples
-from .data.tables import Row, read_table
+from .data.tables import read_table
 from .errors import UserError
 from .evaluate import Evaluation
 from .files import write_csv
 from .pages import Shown, write_page
+from .predictions import texts_of
 from .runs import RunDirectory
 
 SHOWN = 500  # on the page, at most
@@ -19,7 +20,7 @@ def check_mistakes(path: Path) -> None:
     if path.suffix.lower() not in (".html", ".csv"):
         raise UserError(f"--mistakes must end in .html or .csv, not {path.name}.")
     table = path.with_suffix(".csv")
-    if table.exists() and [*read_table(table, "file")[:1]] != [Row(1, list(HEADER))]:
+    if table.exists() and [row.cells[: len(HEADER)] for row in read_table(table, "file")[:1]] != [list(HEADER)]:
         raise UserError(f"{table} is there already and holds something else: choose another name for --mistakes.")
 
 
@@ -32,7 +33,9 @@ def write_mistakes(path: Path, examples: Examples, found: Evaluation) -> int:
         (examples.names[i], found.classes[found.labels[i]], found.classes[guesses[i]], f"{confidence[i]:.4f}")
         for i in wrong.tolist()
     ]
-    write_csv(path.with_suffix(".csv"), HEADER, rows)
+    texts = texts_of(examples, wrong.tolist())
+    header = (*HEADER, examples.kind.shown_column) if texts else HEADER
+    write_csv(path.with_suffix(".csv"), header, [(*row, *texts[i : i + 1]) for i, row in enumerate(rows)])
     shown = [
         Shown(name, examples.show(position), f"{label}, taken for {guess} ({float(sure):.0%}):")
         for position, (name, label, guess, sure) in zip(wrong.tolist()[:SHOWN], rows, strict=False)
@@ -47,7 +50,7 @@ def trained_on(run: str, data: str, examples: Examples, found: Evaluation) -> in
     """How many of the examples that judged a model are among its own training labels."""
     directory = RunDirectory(run)
     facts = directory.facts()
-    if facts is None or Path(facts["recipe"]["data"]).resolve() != Path(data).resolve() or not Path(data).is_dir():
+    if facts is None or Path(facts["recipe"]["data"]).resolve() != Path(data).resolve() or not Path(data).exists():
         return 0
     labelled = set(directory.labelled_names())
     known = (found.labels >= 0).tolist()

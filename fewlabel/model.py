@@ -32,7 +32,7 @@ from .networks.saved import (
     portable,
     read_description,
 )
-from .predictions import Predictions
+from .predictions import Predictions, texts_of
 from .training import choose_device
 
 
@@ -80,13 +80,14 @@ class Model:
         return torch.cat([features_by(self.network, part) for part in self._batches(inputs)]).numpy()
 
     def label(self, path: str | Path) -> Predictions:
-        """Predictions for a folder of pictures (or one picture) by file name; unreadable files are listed, not raised.
+        """Predictions for a folder of pictures, a picture or a file of rows; unreadable files are listed, not raised.
 
         The next pictures are decoded while the network is at work.
         """
-        names, parts, skipped = list[str](), list[Tensor](), dict[str, str]()
+        names, parts, skipped, texts = list[str](), list[Tensor](), dict[str, str](), list[str]()
         for examples in self.kind.stream(Path(path), CHUNK, title="Predicting"):
             names += examples.names
+            texts += texts_of(examples, range(len(examples)))
             skipped |= examples.skipped
             if len(examples):
                 parts.append(self.network_probabilities(self.kind.adapt(examples.inputs)))
@@ -95,7 +96,7 @@ class Model:
             raise UserError(
                 f"none of the {len(skipped)} pictures in {path} can be read, beginning with {name} ({reason})."
             )
-        return Predictions(names, torch.cat(parts), self.classes, skipped)
+        return Predictions(names, torch.cat(parts), self.classes, skipped, texts, self.kind.shown_column)
 
     def evaluate(self, data: Any, labels: Any = None, *, root: str | Path | None = None) -> Evaluation:
         """Predictions beside labels, for accuracy, confusion matrix and calibration.
@@ -143,7 +144,7 @@ class Model:
 
     def export(self, path: str | Path) -> None:
         """Write an ONNX file with the preprocessing inside; class names are in its metadata."""
-        metadata = {"classes": json.dumps(list(self.classes)), "method": self.method}
+        metadata = {"classes": json.dumps(list(self.classes)), "method": self.method, **self.kind.export_metadata()}
         if self.encoder != NONE:
             name = FIRST_STAGE if Path(self.encoder).name == FIRST_STAGE else self.encoder  # no path of this machine
             metadata |= {

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import NAMED, UNLABELLED, Examples, is_folder, load
+from .data import NAMED, UNLABELLED, Examples, Roles, load_for
 from .data.labels import LabelFiles, as_paths
 from .encoders import NONE, PHOTOS
 from .errors import UserError
-from .files import write_csv
 from .guessing import Prepared, nearest
 from .model import load_model
-from .pages import Shown, write_page
+from .predictions import write_sheet
 from .runs import RunDirectory
 from .runs.audited import audited_examples
 from .runs.choose import choose_encoder
@@ -33,7 +32,6 @@ SMALLEST = 5  # rows of a group that is worth a label
 NEIGHBOURS = 20  # by which a row is typical
 SAME = 0.995  # cosine similarity from which on two rows are near-duplicates
 SAMPLE = 20_000  # rows by which groups are found, at most
-HEADER = ("file", "label")
 UNCERTAIN = 10  # times as many uncertain examples as suggestions are looked at
 
 
@@ -165,23 +163,30 @@ def suggest_examples(
     root: str | None = None,
     seed: int = 0,
     known: Collection[str] | None = None,
+    roles: Roles | None = None,
 ) -> tuple[Examples, Suggestions]:
-    """Examples of a folder, an .npz file or a named set, and which of them to label first; with a run, next.
+    """Examples of a folder, a file or a named set, and which of them to label first; with a run, next.
 
-    `known` are names of examples that count as labelled, instead of what label files and subfolders say.
+    `known` are names of examples that count as labelled, instead of what label files and subfolders say. `roles` say
+    which columns of a file of rows are what; with a run they are as it was trained.
     """
     if run is not None:
         return suggest_next(data, n, RunDirectory(run), labels, root, seed, known)
-    examples, rows = comparable_examples(data, labels, encoder, root)
+    examples, rows = comparable_examples(data, labels, encoder, root, roles)
     return examples, find_suggestions(rows, n, known_labels(data, examples, known), seed=seed)
 
 
 def comparable_examples(
-    data: str, labels: LabelFiles = None, encoder: str | None = None, root: str | None = None
+    data: str,
+    labels: LabelFiles = None,
+    encoder: str | None = None,
+    root: str | None = None,
+    roles: Roles | None = None,
 ) -> tuple[Examples, NDArray[np.float32]]:
     """Examples, and rows of numbers in which like ones lie together."""
     files = None if labels is None else [str(path) for path in as_paths(labels)]
-    recipe = check_recipe(Recipe(data=data, labels=files, encoder=encoder, root=root))
+    columns = {} if roles is None else roles.as_settings()
+    recipe = check_recipe(Recipe(data=data, labels=files, encoder=encoder, root=root, **columns))
     chosen = choose_encoder(recipe, None, None, Terminal(quiet=True))
     examples = load_data(recipe, chosen).train
     rows = examples.kind.comparable_rows(examples.inputs)
@@ -203,11 +208,9 @@ def suggest_next(
     names: Collection[str] | None = None,
 ) -> tuple[Examples, Suggestions]:
     """What to label after a run: uncertain and diverse examples."""
-    model, size = load_model(run.path), None
+    model = load_model(run.path)
     frozen = model.encoder if model.kind.encoder != NONE else NONE
-    if is_folder(data) and frozen == NONE:
-        size = model.kind.shape[-1]
-    examples = load(data, root, labels=labels, size=size, encoder=frozen).train
+    examples = load_for(model.kind, data, root, labels=labels, encoder=frozen)
     probabilities = model.predict_proba(examples)
     rows = examples.kind.rows(examples.inputs)
     features = model.features(examples) if rows is None else rows.numpy()
@@ -229,12 +232,7 @@ def known_labels(data: str, examples: Examples, names: Collection[str] | None = 
 
 
 def write_suggestions(path: Path, examples: Examples, positions: NDArray[np.int64]) -> Path:
-    """A CSV file with empty labels, best first, and beside it a page with the pictures in that order."""
-    chosen = [(examples.names[position], int(position)) for position in positions]
-    write_csv(path, HEADER, [(name, "") for name, _ in chosen])
-    shown = [Shown(name, examples.show(position), str(rank)) for rank, (name, position) in enumerate(chosen, 1)]
-    page = path.with_suffix(".html")
-    title = f"{len(chosen)} {examples.kind.noun} to label, the most useful first"
+    """A CSV file with empty labels, best first, and beside it a page that shows the examples in that order."""
+    title = f"{len(positions)} {examples.kind.noun} to label, the most useful first"
     advice = f"Write the class of each into the column label of {path.name}, then give that file as --labels."
-    write_page(page, "to-label.html.jinja", {"title": title, "advice": advice, "examples": shown})
-    return page
+    return write_sheet(path, examples, positions.tolist(), title, advice)

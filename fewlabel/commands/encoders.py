@@ -9,9 +9,13 @@ from rich.table import Table
 
 from ..caching import cache_parts, clear_cache
 from ..decode import cache_folder
-from ..encoders import ENCODERS, LIBRARIES
+from ..encoders import ENCODERS, LIBRARIES, minilm
+from ..encoders.minilm import NAME as MINILM
 from ..encoders.onnx_file import INSTALL as EXPORT
+from ..encoders.texts import INSTALL
 from ..errors import unknown
+
+TEXTS = "sentence-transformers/NAME"
 
 
 def encoders() -> None:
@@ -27,9 +31,13 @@ def encoders() -> None:
     for one in ENCODERS.values():
         there = installed(one.name, one.installed, one.install)
         table.add_row(one.name, f"{one.size}x{one.size}", str(one.features), f"{one.megabytes} MB", one.licence, there)
+    there = installed(MINILM, minilm.is_installed(), minilm.TEXT)
+    table.add_row(MINILM, "texts", str(minilm.FEATURES), f"{minilm.MEGABYTES} MB", minilm.LICENCE, there)
     for library in LIBRARIES.values():
         there = installed(library.example, find_spec(library.module) is not None, library.install)
         others.add_row(library.example, library.about, there)
+    there = installed(TEXTS, find_spec("sentence_transformers") is not None, INSTALL)
+    others.add_row(TEXTS, "texts: a model of sentence-transformers (also hf/ORG/NAME)", there)
     there = installed("FILE.onnx", find_spec("onnxruntime") is not None, EXPORT)
     others.add_row("FILE.onnx", "a model of yours in an ONNX file", there)
     others.add_row("RUN", "the network of a finished run", "yes")

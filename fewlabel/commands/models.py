@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..data import is_folder, load_test
+from ..data import is_folder, is_row_file, load_test
 from ..data.folder import understand
 from ..errors import UserError
 from ..evaluate import Evaluation
@@ -26,7 +26,7 @@ Device = Annotated[str | None, Parameter(help="cpu, cuda or mps; default the bes
 
 def predict(
     run: Run,
-    path: Annotated[str, Parameter(help="folder of pictures, one picture, or .npz file of rows")],
+    path: Annotated[str, Parameter(help="folder of pictures, one picture, file of texts or rows, or .npz file")],
     /,
     *,
     output: Annotated[
@@ -42,7 +42,7 @@ def predict(
     overwrite: Annotated[bool, Parameter(help="replace files even if they were corrected", negative="")] = False,
     device: Device = None,
 ) -> None:
-    """Label a folder of pictures (or one picture) with a trained model."""
+    """Label pictures, texts or rows of a table with a trained model."""
     for file, flag in ((output, "--output"), *(((review, "--review"),) if min_confidence else ())):
         check_output(Path(file), flag, overwrite)
     if min_confidence and Path(output).resolve() == Path(review).resolve():
@@ -51,8 +51,8 @@ def predict(
         raise UserError(f"--min-confidence must be between 0 and 1, not {min_confidence:g}.")
     if link and sort is None:
         raise UserError("--link is for --sort FOLDER.")
-    if sort is not None and Path(path).suffix == ".npz":
-        raise UserError("--sort is for pictures: rows of an .npz file cannot be sorted into folders.")
+    if sort is not None and (Path(path).suffix == ".npz" or is_row_file(path)):
+        raise UserError(f"--sort is for pictures: the rows of {path} cannot be sorted into folders.")
     model = load_model(run, device)
     noun = model.kind.noun
     sure, unsure = model.label(path).split(min_confidence)
@@ -79,7 +79,11 @@ def predict(
 def evaluate(
     run: Run,
     data: Annotated[
-        str, Parameter(help="folder with one subfolder per class, or .npz file or named data set with a test part")
+        str,
+        Parameter(
+            help="folder with one subfolder per class, file of texts or rows with a label column, or .npz file or "
+            "named data set with a test part"
+        ),
     ],
     /,
     *,
@@ -96,7 +100,7 @@ def evaluate(
         bool, Parameter(help="fit the model's confidence to these pictures (temperature scaling) and save it")
     ] = False,
 ) -> None:
-    """Measure the accuracy of a trained model on labelled pictures."""
+    """Measure the accuracy of a trained model on labelled examples."""
     if mistakes is not None:
         check_mistakes(Path(mistakes))
     model = load_model(run, device)
@@ -159,6 +163,8 @@ def export(
         f"{onnx}: {model.kind.input_name} {str(dtype).removeprefix('torch.')} ({sizes}) to probabilities "
         f"(N, {len(model.classes)})"
     )
+    if note := model.kind.export_note():
+        print(note)
 
 
 def report(

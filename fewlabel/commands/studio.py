@@ -12,12 +12,16 @@ LOCAL = "127.0.0.1"
 
 
 def studio(
-    folder: Annotated[str, Parameter(help="folder of pictures")],
+    data: Annotated[str, Parameter(help="folder of pictures, file of texts or rows, or folder of .txt files")],
     /,
     *,
     labels: Annotated[
         str | None, Parameter(help="label file to continue; default labels.csv, in the folder if it lies there")
     ] = None,
+    text_column: Annotated[str | None, Parameter(help="of a file: the column with the texts")] = None,
+    label_column: Annotated[str | None, Parameter(help="of a file: the column with the classes so far")] = None,
+    id_column: Annotated[str | None, Parameter(help="of a file: the column that names its rows")] = None,
+    drop: Annotated[str, Parameter(help="of a table: columns to leave out, separated by commas")] = "",
     run: Annotated[str | None, Parameter(help="finished run to begin with; default the newest")] = None,
     port: Annotated[int, Parameter(help="port to listen on; default a free one")] = 0,
     host: Annotated[str, Parameter(help="address to listen on: others than your own machine can then connect")] = LOCAL,
@@ -28,6 +32,7 @@ def studio(
         from ..studio.server import serve
     except ImportError as error:
         raise UserError("the studio needs more packages: pip install 'fewlabel[studio]'.") from error
+    from ..data import Roles
     from ..studio.finished import choose_run
     from ..studio.project import Project
     from ..studio.worker import Worker
@@ -40,8 +45,9 @@ def studio(
             "and change labels, and the connection is not encrypted.",
             file=sys.stderr,
         )
-    project = Project(Path(folder), Path(labels) if labels else None, choose_run(run), Worker())
-    print(f"{len(project.files)} pictures in {folder}; labels in {project.book.path}")
+    roles = Roles.of(text_column, label_column, id_column, drop)
+    project = Project(Path(data), Path(labels) if labels else None, choose_run(run), Worker(), roles)
+    print(f"{len(project.files)} {project.noun} in {data}; labels in {project.book.path}")
 
     def say(address: str) -> None:
         print(f"Open {address}\nStop with Ctrl-C: every label is saved at once.", flush=True)

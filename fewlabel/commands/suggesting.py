@@ -1,16 +1,18 @@
-"""suggest: which pictures to label first."""
+"""suggest: what to label first."""
 
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from ..data import Roles
+from ..errors import UserError
 from ..suggesting import suggest_examples, write_suggestions
 from .outputs import check_output
 
 
 def suggest(
-    data: Annotated[str, Parameter(help="folder of pictures, .npz file, or a named data set")],
+    data: Annotated[str, Parameter(help="folder of pictures, file of texts or rows, .npz file, or a named data set")],
     /,
     *,
     n: Annotated[int, Parameter(name=["-n", "--number"], help="how many to suggest")] = 20,
@@ -22,14 +24,25 @@ def suggest(
     ] = None,
     encoder: Annotated[str | None, Parameter(help="pre-trained encoder; default as for train")] = None,
     run: Annotated[str | None, Parameter(help="finished run: suggest what it is least certain of, and diverse")] = None,
+    text_column: Annotated[str | None, Parameter(help="of a file: the column with the texts")] = None,
+    label_column: Annotated[str | None, Parameter(help="of a file: the column with the classes so far")] = None,
+    id_column: Annotated[str | None, Parameter(help="of a file: the column that names its rows")] = None,
+    drop: Annotated[str, Parameter(help="of a table: columns to leave out, separated by commas")] = "",
     root: Annotated[str | None, Parameter(help="folder with the official files of a named data set")] = None,
     seed: Annotated[int, Parameter(help="random seed")] = 0,
     overwrite: Annotated[bool, Parameter(help="replace the output file", negative="")] = False,
 ) -> None:
-    """Suggest which pictures to label first."""
+    """Suggest which pictures, texts or rows to label first."""
     path = Path(output)
     check_output(path, "--output", overwrite)
-    examples, found = suggest_examples(data, n, labels=labels, encoder=encoder, run=run, root=root, seed=seed)
+    roles = Roles.of(text_column, label_column, id_column, drop)
+    if run is not None and roles != Roles():
+        raise UserError(
+            "with --run the columns are those that it was trained on: leave out --text-column and the like."
+        )
+    examples, found = suggest_examples(
+        data, n, labels=labels, encoder=encoder, run=run, root=root, seed=seed, roles=roles
+    )
     page = write_suggestions(path, examples, found.positions)
     noun = examples.kind.noun
     print(f"{len(found.positions)} {noun} to label, the most useful first: {path} ({noun} shown in {page})")

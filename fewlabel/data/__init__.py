@@ -17,7 +17,7 @@ from .kind import Kind
 from .labels import LabelFiles
 from .named import NAMED
 from .npz import read_npz
-from .row_files import Roles, RowFile, is_row_file
+from .row_files import Roles, RowFile, folder_roles, is_row_file
 from .row_kind import RowKind, read_row_file
 from .split import few_label_split
 from .table_kind import TableKind, table_kind
@@ -41,10 +41,12 @@ __all__ = [
     "Vectors",
     "encoded",
     "few_label_split",
+    "folder_roles",
     "is_folder",
     "is_row_file",
     "kind_from",
     "load",
+    "load_for",
     "load_test",
 ]
 
@@ -82,9 +84,11 @@ def load(
     """
     name, path = str(data), Path(data)
     if name not in NAMED and is_row_file(name):
-        for flag, given in {"--subfolders": subfolders, "--size": size, "--encoder-views": encoder_views}.items():
+        for flag, given in {"--size": size, "--encoder-views": encoder_views}.items():
             if given:
                 raise UserError(f"{flag} is for pictures, not for the rows of {name}.")
+        if subfolders and path.is_file():
+            raise UserError(f"--subfolders is for folders, not for the file {name}.")
         return load_rows(path, roles or Roles(), labels, test, encoder)
     if roles not in (None, Roles()):
         raise UserError(f"--text-column and the like are for files of rows, such as .csv, not for {name}.")
@@ -138,7 +142,17 @@ def load_rows(path: Path, roles: Roles, labels: LabelFiles, test: str | Path | N
 
 def is_folder(data: str) -> bool:
     """Does `load` take it for a folder of pictures?"""
-    return data not in NAMED and Path(data).is_dir()
+    return data not in NAMED and Path(data).is_dir() and not is_row_file(data)
+
+
+def load_for(
+    kind: Kind, data: str, root: str | Path | None = None, *, labels: LabelFiles = None, encoder: str | None = None
+) -> Examples:
+    """The training examples of a data set, as a model of that kind takes them."""
+    if data not in NAMED and is_row_file(data):
+        return kind.load_file(Path(data), labels)
+    size = kind.shape[-1] if is_folder(data) and kind.encoder == NONE else None
+    return load(data, root, labels=labels, size=size, encoder=encoder or kind.encoder).train
 
 
 def encoded(dataset: Dataset, encoder: Encoder, views: int = 0) -> Dataset:

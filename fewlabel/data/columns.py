@@ -2,13 +2,16 @@
 
 import math
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from ..errors import UserError
 from .records import is_missing
@@ -16,6 +19,7 @@ from .records import is_missing
 CATEGORIES = 50  # values of a column that have a place of their own; rarer ones share "other"
 TOO_MANY = 0.5  # of the rows: a column of more different values tells rows apart, not classes
 COUNTED = 20_000  # different values of a column, at most
+IN_MEMORY = 50_000_000  # numbers of a whole table, at most
 KEPT = 20_000  # numbers of a column from which its median is taken
 DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"  # the day
@@ -78,7 +82,7 @@ class TableForm:
 
     def encode(self, rows: Iterable[Sequence[str]], count: int) -> NDArray[np.float32]:
         """(count, width) of rows of cells, one for each column."""
-        table = np.empty((count, self.width), np.float32)
+        table = empty_rows(count, self.width)
         for place, cells in enumerate(rows):
             table[place] = [x for column, cell in zip(self.columns, cells, strict=True) for x in column.encode(cell)]
         return table
@@ -89,6 +93,36 @@ class TableForm:
     @classmethod
     def from_list(cls, columns: list[dict[str, Any]]) -> "TableForm":
         return cls(tuple(Column(**column | {"categories": tuple(column["categories"])}) for column in columns))
+
+
+def empty_rows(count: int, width: int) -> NDArray[np.float32]:
+    """To be filled: in memory, or in a temporary file where that would take much of it."""
+    if count * width < IN_MEMORY:
+        return np.empty((count, width), np.float32)
+    with tempfile.TemporaryFile() as file:  # which is gone when the array is
+        return np.memmap(file, np.float32, "w+", shape=(count, width))
+
+
+class FromCells(nn.Module):
+    """The same for an exported model, on one number per used column: NaN is missing, a category is its place."""
+
+    def __init__(self, form: TableForm) -> None:
+        super().__init__()
+        self.columns = [column for column in form.columns if column.width]
+
+    def forward(self, cells: Tensor) -> Tensor:
+        """(N, used columns) to (N, width). A category that is not in the list, or NaN, is "other"."""
+        parts = []
+        for place, column in enumerate(self.columns):
+            cell = cells[:, place : place + 1]
+            if column.role == "number":
+                missing = torch.isnan(cell)
+                parts.append(torch.where(missing, torch.full_like(cell, column.median), cell))
+                parts += [missing.to(cell.dtype)] * column.missing
+            else:
+                hot = (cell == torch.arange(len(column.categories), dtype=cell.dtype)).to(cell.dtype)
+                parts += [hot, 1 - hot.sum(1, keepdim=True)]
+        return torch.cat(parts, 1)
 
 
 @dataclass

@@ -17,8 +17,8 @@ from .examples import UNLABELLED, Dataset, Examples
 from .features import encode_files
 from .images import Images
 from .labels import NO_CLASS, LabelFiles, as_paths, read_labels, refuse_alike
+from .records import UNKNOWN_CLASS
 
-UNKNOWN_CLASS = ("unlabelled", "unlabeled")  # subfolders of these names hold pictures of no known class
 SUBFOLDER = "a subfolder"
 NAMES = 20  # that a message lists
 WRITTEN = ("recipe.json", "drift.csv")  # in a folder that `fewlabel train` or `fewlabel drift` has made

@@ -38,6 +38,8 @@ class Kind(ABC):
     input_name: ClassVar[str]  # in ONNX files
     dtype: ClassVar[torch.dtype]  # of the inputs
     encoder: str = NONE  # that made the inputs, by its name
+    label_places: ClassVar[str] = "with --labels, in one subfolder per class, or in y_train of an .npz file"
+    shown_column: ClassVar[str] = ""  # of CSV files that people read: what the example is, where it is text
 
     @property
     @abstractmethod
@@ -86,6 +88,10 @@ class Kind(ABC):
         """A folder of labelled examples to evaluate a model on."""
         raise UserError(f"{folder} is a folder, but the model is for {self.describe()}.")
 
+    def load_file(self, path: Path, labels: LabelFiles) -> "Examples":
+        """All rows of a file, with the labels that are known."""
+        raise UserError(f"{path} is a file of rows, but the model is for {self.describe()}.")
+
     def rows(self, inputs: Tensor) -> Tensor | None:
         """The inputs where they are rows of numbers in which like examples lie together."""
         return None
@@ -100,6 +106,14 @@ class Kind(ABC):
 
     def licence(self) -> str:
         """Of a frozen encoder that made the inputs."""
+        return ""
+
+    def export_metadata(self) -> dict[str, str]:
+        """What programs that use an exported model must know about its inputs."""
+        return {}
+
+    def export_note(self) -> str:
+        """The same in words."""
         return ""
 
     def exported(self) -> tuple[nn.Module, tuple[int, ...], torch.dtype]:

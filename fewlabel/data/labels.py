@@ -13,6 +13,7 @@ NO_CLASS = "(none)"  # the label of pictures that are of no class
 FILE_COLUMNS = ("file", "filename", "image", "path", "filepath", "imagepath", "picture", "name")
 LABEL_COLUMNS = ("label", "class", "category", "target", "classname", "labels")
 LabelFiles = str | Path | Sequence[str | Path] | None  # none, one or several
+SHOWN = ("text", "row")  # columns of files that fewlabel has written: what the example is
 GUESS, CONFIRMED = "guess", "confirmed"  # of files that fewlabel has written, for a person to correct
 YES = ("yes", "y", "true", "1", "x", "ok", "✓", "ja", "oui", "si", "sí", "wahr", "vrai")
 NO = ("", "no", "n", "false", "0", "nein", "non", "falsch", "faux")
@@ -41,9 +42,9 @@ def as_paths(labels: LabelFiles) -> list[Path]:
     return [Path(labels)] if isinstance(labels, str | Path) else [Path(path) for path in labels]
 
 
-def read_labels(paths: Sequence[Path], folder: Path, files: Sequence[str]) -> Labels:
-    """The labels of pictures of a folder. Of several files the later wins, where it has a label."""
-    names, found = Names(folder, files), Labels({}, {}, [])
+def read_labels(paths: Sequence[Path], folder: Path, files: Sequence[str], noun: str = "picture") -> Labels:
+    """The labels of pictures of a folder or rows of a file. Of several label files the later wins, where it has one."""
+    names, found = Names(folder, files, noun), Labels({}, {}, [])
     for path in paths:
         for name, label in read_label_file(path, names, found.notes).items():
             if label or name not in found.classes:
@@ -62,7 +63,7 @@ def read_label_file(path: Path, names: "Names", notes: list[str], missing_allowe
     for row in rows:
         written, label = cell(row, columns.file), as_label(cell(row, columns.label))
         if not written:
-            raise UserError(f"the label file {path} names no picture in row {row.number}.")
+            raise UserError(f"the label file {path} names no {names.noun} in row {row.number}.")
         name = names.find(path, row, written)
         if name is None:
             missing.append(written)
@@ -82,7 +83,7 @@ def read_label_file(path: Path, names: "Names", notes: list[str], missing_allowe
             labels[name], told[name] = label, row.number
     if missing and not missing_allowed:
         more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
-        raise UserError(f"the label file {path} names {missing[0]}{more}: no such picture in {names.folder}.")
+        raise UserError(f"the label file {path} names {missing[0]}{more}: no such {names.noun} in {names.folder}.")
     if columns.guess is not None:
         notes.append(f"{path.name}: {counted} of {len(rows)} rows were changed or confirmed by a person and count.")
     if names.otherwise:
@@ -160,8 +161,8 @@ def by_a_person(path: Path, row: Row, columns: Columns) -> bool:
 class Names:
     """The pictures of a folder, found by names that may be written otherwise."""
 
-    def __init__(self, folder: Path, files: Sequence[str]) -> None:
-        self.folder, self._files = folder, set(files)
+    def __init__(self, folder: Path, files: Sequence[str], noun: str = "picture") -> None:
+        self.folder, self.noun, self._files = folder, noun, set(files)
         self._top = folder.resolve().name
         self.otherwise: Counter[str] = Counter()  # how often each other way of writing was met
         self._forms: dict[str, list[str]] = {}
@@ -226,8 +227,8 @@ def holds_work(path: Path) -> bool:
     except (UserError, ValueError):
         return True
     header = tuple(first.cells)
-    if header == ("file", "label"):  # to be filled in
-        return any(len(row.cells) != 2 or row.cells[1] for row in rows)
+    if header[:2] == ("file", "label") and header[2:] in ((), *((name,) for name in SHOWN)):  # to be filled in
+        return any(len(row.cells) > len(header) or cell(row, 1) for row in rows)
     if header[:4] == ("file", "label", GUESS, CONFIRMED):  # to be corrected
         return any(cell(row, 1) != cell(row, 2) or cell(row, 3) for row in rows)
     return True

@@ -1,21 +1,26 @@
-"""Records: the rows of a table of texts, numbers and categories, read some at a time from whatever file they lie in."""
+"""Records: rows of texts, numbers and categories, read one at a time from a file, or from a folder of .txt files."""
 
 import csv
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..decode import SUFFIXES as PICTURES
 from ..errors import UserError, unknown
-from .tables import decoded, separated
+from .tables import as_text, decoded, separated
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 SNIFFED = 1 << 20  # bytes by which encoding and separator are found
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "#n/a"})
 LONGEST = 1 << 24  # characters of one cell
 CHUNK = 10_000  # rows of a parquet file at a time
+TEXT_FILE = ".txt"
+UNKNOWN_CLASS = ("unlabelled", "unlabeled")  # subfolders of these names are no class
+FILE, TEXT, FOLDER = FOLDER_HEADER = ("file", "text", "class")  # columns of a folder of .txt files
 
 Cells = list[str]
 
@@ -46,7 +51,7 @@ class Records:
 
 def open_records(path: Path) -> Records:
     """The file, with its header read and checked."""
-    if not path.is_file():
+    if not path.is_file() and not is_text_folder(path):
         raise UserError(f"there is no file {path}.")
     header = read_header(path)
     if not header:
@@ -58,6 +63,8 @@ def open_records(path: Path) -> Records:
 
 
 def read_header(path: Path) -> list[str]:
+    if path.is_dir():
+        return list(FOLDER_HEADER)
     kind = path.suffix.lower()
     if kind == ".parquet":
         return parquet_header(path)
@@ -68,7 +75,9 @@ def read_header(path: Path) -> list[str]:
 
 def read_rows(path: Path, header: Sequence[str]) -> Iterator[Cells]:
     kind = path.suffix.lower()
-    if kind == ".parquet":
+    if path.is_dir():
+        yield from folder_rows(path)
+    elif kind == ".parquet":
         yield from parquet_rows(path, header)
     elif kind == ".jsonl":
         yield from ([as_cell(found.get(name)) for name in header] for found in json_objects(path))
@@ -102,6 +111,37 @@ def csv_rows(path: Path) -> Iterator[Cells]:
         ) from error
     except csv.Error as error:
         raise UserError(f"{path} is not a CSV file ({error}).") from error
+
+
+# ---- a folder of .txt files
+
+
+def is_text_folder(path: Path) -> bool:
+    """A folder with several .txt files and without pictures; a single one may be a note about the folder."""
+    found, folders = 0, [str(path)] if path.is_dir() else []
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                ending = os.path.splitext(entry.name)[1].lower()
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif ending in PICTURES:
+                    return False  # at the first one: there may be millions
+                found += ending == TEXT_FILE
+    return found > 1
+
+
+def folder_rows(folder: Path) -> Iterator[Cells]:
+    """Path, text and subfolder of each file, in the order of the paths."""
+    for path in sorted(folder.rglob(f"*{TEXT_FILE}")):
+        name = path.relative_to(folder)
+        if any(part.startswith(".") for part in name.parts) or not path.is_file():
+            continue
+        text = as_text(path, path.read_bytes(), "text")
+        top = name.parts[0] if len(name.parts) > 1 else ""
+        yield [name.as_posix(), text.strip(), "" if top.lower() in UNKNOWN_CLASS else top]
 
 
 # ---- JSON, an object a line

@@ -1,15 +1,16 @@
-"""Files of rows (.csv, .tsv, .jsonl, .parquet): a text or a row of a table each, with labels in one of the columns."""
+"""Files of rows (.csv, .tsv, .jsonl, .parquet, a folder of .txt): texts or rows of a table, perhaps with labels."""
 
 import hashlib
 import tempfile
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import UserError
 from .labels import as_label
-from .records import SUFFIXES, Records, open_records, row_name
+from .records import FILE, FOLDER, SUFFIXES, TEXT, Records, is_text_folder, open_records, row_name
 
 SHOWN = 400  # letters of a row that people are shown
 
@@ -23,6 +24,18 @@ class Roles:
     id: str | None = None
     drop: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, text_column: str | None, label_column: str | None, id_column: str | None, drop: str) -> "Roles":
+        """As a recipe has them: `drop` are names with commas between them."""
+        return cls(
+            text_column, label_column, id_column, tuple(name.strip() for name in drop.split(",") if name.strip())
+        )
+
+    def as_settings(self) -> dict[str, Any]:
+        """As a recipe has them."""
+        drop = ",".join(self.drop)
+        return {"text_column": self.text, "label_column": self.label, "id_column": self.id, "drop": drop}
+
     def inputs(self, records: Records) -> list[str]:
         """The columns that are learnt from."""
         for name in (self.text, self.label, self.id, *self.drop):
@@ -34,8 +47,14 @@ class Roles:
 
 
 def is_row_file(data: str | Path) -> bool:
-    """Does `load` take it for a file of rows?"""
-    return Path(data).suffix.lower() in SUFFIXES
+    """Does `load` take it for a file of rows, or for a folder of texts?"""
+    path = Path(data)
+    return is_text_folder(path) if path.is_dir() else path.suffix.lower() in SUFFIXES
+
+
+def folder_roles(data: str | Path, subfolders: bool) -> Roles | None:
+    """The columns of a folder of .txt files; None of anything else."""
+    return Roles(TEXT, FOLDER if subfolders else None, FILE) if is_text_folder(Path(data)) else None
 
 
 class RowFile:
@@ -62,10 +81,11 @@ class RowFile:
         for number, cells in enumerate(self.records, 1):
             mine = [cells[place] for place in self._places]
             name = row_name(number, mine) if key is None else cells[key]
-            if key is not None and (not name or name in seen):
-                why = f"has the same as row {seen[name]}" if name else "has none"
-                raise UserError(f"--id-column {self.roles.id} must name every row, but row {number} {why}.")
-            seen[name] = number
+            if key is not None:
+                if not name or name in seen:
+                    why = f"has the same as row {seen[name]}" if name else "has none"
+                    raise UserError(f"--id-column {self.roles.id} must name every row, but row {number} {why}.")
+                seen[name] = number
             names.append(name)
             labels.append("" if label is None else as_label(cells[label]))
             shown.add(self.describe(mine))
@@ -96,6 +116,7 @@ class Previews:
 
     def __post_init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # for as long as the examples live
+        weakref.finalize(self, self._file.close)
 
     def add(self, text: str) -> None:
         cut = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

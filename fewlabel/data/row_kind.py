@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import UserError
 from .examples import UNLABELLED, Dataset, Examples
 from .labels import NO_CLASS, LabelFiles, as_paths, read_labels, refuse_alike
-from .row_files import Listing, Roles, RowFile
+from .row_files import Listing, Roles, RowFile, is_row_file
 from .vectors import VectorKind
 
 EACH_OWN = 50  # labelled rows from which on a class for each of them is a mistake
@@ -22,6 +22,8 @@ NAMED = 20  # classes that a message lists
 @dataclass(frozen=True)
 class RowKind(VectorKind):
     """float32 (N, columns), made of the cells of a file of rows."""
+
+    label_places = "with --labels, or name the column that holds them: --label-column"
 
     @property
     @abstractmethod
@@ -40,10 +42,14 @@ class RowKind(VectorKind):
     def stream(self, path: Path, chunk: int, title: str = "") -> Iterator[Examples]:
         """Rows of which nothing is known, `chunk` at a time."""
         file = self.open(path)
-        names, cells = iter(file.listing().names), file.inputs()
+        listing, cells = file.listing(), file.inputs()
+        first = 0
         while part := list(itertools.islice(cells, chunk)):
-            labels = torch.full((len(part),), UNLABELLED)
-            yield Examples(self.of_cells(part, len(part)), labels, (), list(itertools.islice(names, len(part))), self)
+            places = range(first, first + len(part))
+            labels, names = torch.full((len(part),), UNLABELLED), [listing.names[place] for place in places]
+            shown = listing.shown.at(places)
+            yield Examples(self.of_cells(part, len(part)), labels, (), names, self, original=shown)
+            first += len(part)
 
     def load_test(self, path: Path, classes: Sequence[str], labels: LabelFiles) -> Examples:
         """The labelled rows of a file."""
@@ -58,9 +64,12 @@ class RowKind(VectorKind):
             raise UserError(f"the rows of {path} have no labels: accuracy cannot be measured on them.")
         return examples_of(file, listing, self, found, classes, kept)
 
+    def load_file(self, path: Path, labels: LabelFiles) -> Examples:
+        return read_row_file(self.open(path), self, labels, None).train
+
     def open(self, path: Path) -> RowFile:
         """A file with the columns that were trained on; it needs no column of labels."""
-        if not path.is_file():
+        if not is_row_file(path):
             raise UserError(f"{path} is no file of rows, such as .csv, which the model is for.")
         roles = self.roles
         file = RowFile(path, Roles(roles.text, None, roles.id), self.inputs)
@@ -95,7 +104,7 @@ def given_labels(
     for label in found:
         source.setdefault(label, f"column {file.roles.label}")
     if labels is not None:
-        said = read_labels(as_paths(labels), file.path, listing.names)
+        said = read_labels(as_paths(labels), file.path, listing.names, "row")
         place = {name: position for position, name in enumerate(listing.names)}
         for name, label in said.classes.items():
             if label:

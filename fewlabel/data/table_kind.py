@@ -1,14 +1,15 @@
 """Rows of a table: numbers and categories, as columns.py says."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import UserError
-from .columns import TableForm, find_form
+from .columns import FromCells, TableForm, find_form
 from .records import as_cell
 from .row_files import Roles, RowFile
 from .row_kind import RowKind
@@ -23,6 +24,7 @@ class TableKind(RowKind):
     id_column: str | None = None
 
     name = "table"
+    shown_column = "row"
 
     def __post_init__(self) -> None:
         if isinstance(self.form, list):  # from model.json
@@ -53,6 +55,28 @@ class TableKind(RowKind):
                 raise UserError(f"the table has no column '{name}', which the model was trained on.")
         columns = [[as_cell(value) for value in inputs[name]] for name in self.inputs]
         return self.of_cells(list(zip(*columns, strict=True)), len(inputs))
+
+    def rows(self, inputs: Tensor) -> Tensor:
+        """Each column on the scale of its own variation: units say nothing about likeness."""
+        mean, std = self.statistics(inputs)
+        return (inputs - mean) / std
+
+    def export_metadata(self) -> dict[str, str]:
+        """Which number of a row is what."""
+        used = [column for column in self.form.columns if column.width]
+        told = [{"name": one.name, "role": one.role, "categories": list(one.categories)} for one in used]
+        return {"columns": json.dumps(told)}
+
+    def export_note(self) -> str:
+        return (
+            "One number per column: NaN where it is missing, and of a category its place in the list that the file's "
+            "metadata has under columns."
+        )
+
+    def exported(self) -> tuple[nn.Module, tuple[int, ...], torch.dtype]:
+        """One number per column of the table; NaN where it is missing."""
+        module = FromCells(self.form)
+        return module, (len(module.columns),), self.dtype
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.name, **asdict(self), "form": self.form.to_list()}

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ..encoders.text_encoder import TextEncoder
 from ..encoders.texts import encode_texts, find_text_encoder
 from ..errors import UserError
+from .columns import empty_rows
 from .row_files import Roles, RowFile
 from .row_kind import RowKind
 
@@ -33,6 +33,7 @@ class TextKind(RowKind):
     noun = "texts"
     family = "features"
     input_name = "features"
+    shown_column = "text"
 
     def describe(self) -> str:
         return f"texts as {self.columns} features of {self.encoder}"
@@ -61,9 +62,12 @@ class TextKind(RowKind):
     def licence(self) -> str:
         return self.find().licence
 
+    def export_note(self) -> str:
+        return f"It is the classifier alone: texts must be encoded with {self.encoder} before."
+
     def of_cells(self, rows: Iterable[Sequence[str]], count: int) -> Tensor:
         encoder, texts = self.find(), (cells[0] for cells in rows)
-        found = np.empty((count, self.columns), np.float32)
+        found = empty_rows(count, self.columns)
         for first in range(0, count, CHUNK):
             part = list(itertools.islice(texts, CHUNK))
             found[first : first + len(part)] = encode_texts(encoder, part)

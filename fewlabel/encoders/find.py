@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ..errors import unknown
+from ..errors import UserError, unknown
 from .efficientnet_lite import FEATURES, VARIANTS
 from .encoder import Encoder
 from .libraries import LIBRARIES, load_from_library
 from .lite import LICENCE, PHOTOS, is_installed, load_lite
+from .minilm import NAME as MINILM
 from .onnx_file import load_onnx
 from .run import load_run_encoder
 
@@ -50,6 +51,8 @@ def find_encoder(name: str) -> Encoder:
         return load_onnx(path)
     if (path / "model.json").exists():
         return load_run_encoder(name, path)
+    if name == MINILM:
+        raise UserError(f"the encoder {MINILM} is for texts: name the column of a file that holds them, --text-column.")
     others = [library.example for library in LIBRARIES.values()]
     raise unknown("encoder", name, [NONE, *ENCODERS, *others, "FILE.onnx", "RUN"])
 
@@ -62,6 +65,6 @@ def load_once(prefix: str, rest: str) -> Encoder:
 def full_name(name: str) -> str:
     """The name from wherever one looks it up: with the full path of a file or a run directory."""
     prefix, _, rest = name.partition("/")
-    if name == NONE or name in ENCODERS or (prefix in LIBRARIES and rest):
+    if name in (NONE, MINILM) or name in ENCODERS or (prefix in LIBRARIES and rest):
         return name
     return str(Path(name).resolve()) if Path(name).exists() else name

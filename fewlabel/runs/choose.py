@@ -28,7 +28,7 @@ def choose_encoder(recipe: Recipe, dataset: Dataset | None, before: RunDirectory
         return read_description(Path(recipe.start_from)).get("encoder", NONE)
     if dataset is not None:
         return dataset.train.kind.encoder
-    if recipe.text_column is not None:
+    if recipe.roles.text is not None:
         terminal.say(f"Encoder: {MINILM} (pre-trained sentence embeddings, frozen).")
         return MINILM
     if recipe.tune:

@@ -10,7 +10,7 @@ from ..evaluate import predict_probabilities
 from ..files import write_json
 from ..model import Model, load_model
 from ..networks.saved import FIRST_STAGE, load_network
-from ..predictions import Predictions
+from ..predictions import Predictions, texts_of
 from ..terminal import Terminal
 from ..training import Plan
 from ..verdict import Verdict, make_verdict, verdict_in_words
@@ -112,7 +112,8 @@ def predict_unlabelled(plan: Plan, dataset: Dataset, model: Model) -> tuple[Pred
         positions = positions[:: -(-len(positions) // SHOWN) or 1]
     probabilities = predict_probabilities(model.network, train.inputs, positions, title="Predicting")
     names = [train.names[i] for i in positions]
-    return Predictions(names, probabilities, train.classes, train.skipped), positions
+    texts, column = texts_of(train, positions.tolist()), train.kind.shown_column
+    return Predictions(names, probabilities, train.classes, train.skipped, texts, column), positions
 
 
 def write_missing_predictions(

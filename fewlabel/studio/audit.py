@@ -27,7 +27,7 @@ class Audits:
             run, labels = self._run(), self._project.book.labels
             free = [name for name in self._project.guesses if name not in labels]
             if not free:
-                raise UserError("every picture has a label: nothing is left to audit.")
+                raise UserError(f"all {self._project.noun} have a label: nothing is left to audit.")
             start_audit(run, min(DRAWN, len(free)), answers_of(run), excluded=labels.keys())
             return self.state()
 
@@ -36,7 +36,7 @@ class Audits:
             name, run = self._project.name(number), self._run()
             answers = {name: label for name, label, _ in read_answers(answers_of(run))}
             if name not in answers:
-                raise UserError("that picture was not drawn for the audit.")
+                raise UserError("this one was not drawn for the audit.")
             answers[name] = one_of(label, [*classes_of(run), NO_CLASS, ""], "class of the model")
             write_csv(answers_of(run), ("file", "label"), answers.items())
             if all(answers.values()):
@@ -53,7 +53,7 @@ class Audits:
             return {"status": "none", "run": run.path.name}
         if audit.answers:
             interval = audit.accuracy(audit.guesses)
-            words = summary(Answered(audit, {}), "images")
+            words = summary(Answered(audit, {}), self._project.noun)
             return {"status": "done", "run": run.path.name, "accuracy": interval._asdict(), "words": words}
         if not answers_of(run).exists():
             return {"status": "elsewhere", "run": run.path.name}

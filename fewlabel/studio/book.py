@@ -1,4 +1,4 @@
-"""The labels of a folder of pictures, on disk: every change is in the file before the page hears of it.
+"""The labels of pictures, texts or rows, on disk: every change is in the file before the page hears of it.
 
 The label file is the truth. It is read again whenever another program has changed it, and a change is made to what it
 says then, so nobody's labels are overwritten. Other columns, the separator and the order of the rows stay as they are.
@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -43,11 +43,11 @@ class Event:
 class LabelBook:
     """The label file of a folder, the classes, and the history."""
 
-    def __init__(self, path: Path, folder: Path, files: Sequence[str]) -> None:
+    def __init__(self, path: Path, folder: Path, files: Sequence[str], noun: str = "pictures") -> None:
         if path.suffix.lower() != ".csv":
             raise UserError(f"the studio writes labels as CSV: save {path.name} as a .csv file and give that.")
         self.path, self.history = path, path.with_name(f"{path.stem}-history.jsonl")
-        self._names, self._files = Names(folder, files), set(files)
+        self._names, self._files = Names(folder, files, noun), set(files)
         self._lock = threading.RLock()
         self._between = FileLock(path.with_name(f".{path.name}.lock"))  # between processes
         self._sheet, self._seen = Sheet(), UNREAD
@@ -88,6 +88,14 @@ class LabelBook:
         return name
 
     # ---- changes
+
+    def begin(self, labels: Mapping[str, str]) -> None:
+        """With labels that came with the examples; nothing is written where there are none."""
+        by_class: dict[str, list[str]] = {}
+        for name, label in labels.items():
+            by_class.setdefault(label, []).append(name)
+        for label in sorted(by_class):
+            self.label(by_class[label], label)
 
     def label(self, names: Sequence[str], label: str, before: str | None = None) -> None:
         """Give pictures a class, a new one as well, or none with an empty label.
@@ -206,7 +214,8 @@ class LabelBook:
         before, first = self._sheet.labels, self._seen == UNREAD
         self._sheet, self._seen = read_sheet(self.path, self._names), now
         missing = self._sheet.missing
-        self.note = f"{self.path.name} names {missing} pictures that are not in the folder." if missing else ""
+        where = f"{self._names.noun} that are not in {self._names.folder.name}"
+        self.note = f"{self.path.name} names {missing} {where}." if missing else ""
         given = {name: label for _, event in self._standing for name, _, label in event.changes}
         there = self._sheet.labels
         lost = {name: label for name, label in before.items() if given.get(name) and name not in there and not first}

@@ -23,13 +23,15 @@ def make_export(project: Project, what: Any) -> dict[str, Any]:
     model, target = load_model(run, "cpu"), folder / str(what)
     if what == ONNX:
         model.export(target)
-        return {"file": near(target), "text": "The model, with the preprocessing inside."}
+        return {"file": near(target), "text": model.kind.export_note() or "The model, with the preprocessing inside."}
+    if what == SORTED and project.source.roles is not None:
+        raise UserError(f"{project.noun} cannot be sorted into folders.")
     predictions = model.label(project.folder)
     if what == PREDICTIONS:
         if holds_work(target):
             raise UserError(f"{near(target)} has been corrected by hand: move it elsewhere first.")
         predictions.write(target)
-        return {"file": near(target), "text": f"{len(predictions)} pictures labelled."}
+        return {"file": near(target), "text": f"{len(predictions)} {project.noun} labelled."}
     folders = sort_pictures(project.folder, target, *predictions.split(0.0), link=False)
     counts = ", ".join(f"{name} {count}" for name, count in sorted(folders.items()))
     return {"file": near(target), "text": f"{sum(folders.values())} pictures copied: {counts}."}

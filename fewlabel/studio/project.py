@@ -1,11 +1,9 @@
-"""What the studio works on: a folder of pictures, its labels, the order in which to label, and runs."""
+"""What the studio works on: examples, their labels, the order in which to label, and runs."""
 
 import itertools
 import json
-import os
 import random
 import threading
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -14,16 +12,15 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ..data.folder import scan
+from ..data import Roles
 from ..data.labels import NO_CLASS
-from ..encoders import ENCODERS, PHOTOS
 from ..errors import UserError, unknown
 from ..files import make_folder, write_json
 from ..runs.audited import audited_examples
-from ..runs.choose import DEFAULT
 from ..runs.directory import LOCK, RunDirectory, numbered_directories
 from .book import LabelBook
 from .finished import Guess, latest_run, read_guesses, read_trained
+from .sources import open_source
 from .training import Training, at_work
 from .worker import Answer, Worker
 
@@ -36,21 +33,27 @@ STEPS = 600  # of a first training: seconds on features
 class Project:
     """Everything the page shows; it stands on the files, so that a restart continues where it was."""
 
-    def __init__(self, folder: Path, labels: Path | None, run: Path | None, worker: Worker) -> None:
-        self.folder = folder.resolve()
-        self.runs = beside(folder, "runs")
-        self._settings = self.runs / f"studio-{self.folder.name}.json"
-        self.files = scan(folder)[0]
+    def __init__(
+        self, data: Path, labels: Path | None, run: Path | None, worker: Worker, roles: Roles | None = None
+    ) -> None:
+        self.source = open_source(data, roles)
+        self.folder, self.files, self.noun = self.source.path, self.source.names, self.source.noun
+        self.runs = beside(data, "runs")
+        self.title = self.folder.name if self.folder.is_dir() else self.folder.stem
+        self._settings = self.runs / f"studio-{self.title}.json"
         self.numbers = {name: number for number, name in enumerate(self.files)}
-        self.book = LabelBook(labels or default_labels(folder), folder, self.files)
+        path = labels or default_labels(data)
+        begun = path.exists()
+        self.book = LabelBook(path, data, self.files, self.noun)
+        if not begun:
+            self.book.begin(self.source.given)
         self.training = Training()
         self.worker = worker
-        self.encoder = DEFAULT if ENCODERS[DEFAULT].installed else None
         self.run = run or latest_run(self.runs, self.folder)
         self._tried = read_trained(self.run)  # labels of the last training
         self.guesses = read_guesses(self.run)
         self.unreadable: dict[str, str] = {}
-        self.note = "" if self.encoder else f"In random order. To see the most useful pictures first: {PHOTOS}."
+        self.note = self.source.note
         self._order: list[str] = []  # as suggested
         self._others = list(self.files)
         random.Random(0).shuffle(self._others)
@@ -63,22 +66,17 @@ class Project:
 
     def name(self, number: Any) -> str:
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(self.files):
-            raise UserError("there is no picture of that number.")
+            raise UserError(f"there are no {self.noun} of that number.")
         return self.files[number]
 
     def names(self, numbers: Any) -> list[str]:
         if not isinstance(numbers, list):
-            raise UserError("give the numbers of pictures.")
+            raise UserError(f"give the numbers of {self.noun}.")
         return [self.name(number) for number in numbers]
 
     def identity(self, name: str) -> dict[str, Any]:
-        """Number and name, and a version that changes with the file: browsers keep pictures."""
-        try:
-            status = os.stat(self.folder / name)
-            version = zlib.crc32(f"{name} {status.st_size} {status.st_mtime_ns}".encode("utf-8", "surrogateescape"))
-        except OSError:
-            version = 0
-        return {"number": self.numbers[name], "name": name, "version": version}
+        """Number and name, and what is shown."""
+        return {"number": self.numbers[name], "name": name, **self.source.shown(name)}
 
     def shown(self, name: str, labels: dict[str, str]) -> dict[str, Any]:
         """A picture as the page gets it."""
@@ -113,7 +111,7 @@ class Project:
         """Save a label, and train where so many new ones are enough."""
         names, audited = self.names(numbers), self.audited()
         if any(name in audited for name in names):
-            raise UserError("pictures that were drawn for an audit are no labels to train on.")
+            raise UserError(f"{self.noun} that were drawn for an audit are no labels to train on.")
         self.book.label(names, label, before)
         if self.every and self.new_labels(self.book.labels) >= self.every and not self.training.going_on:
             with suppress(UserError):  # as long as there is one class only
@@ -127,7 +125,7 @@ class Project:
                 self._asked = None
             labels = self.book.labels
             stale = len(labels) - self._asked_with >= REFRESH or len(labels) < self._asked_with
-            if self.encoder and self._asked is None and (self._asked_with < 0 or stale):
+            if self.source.comparable and self._asked is None and (self._asked_with < 0 or stale):
                 self._ask(labels)
 
     def _ask(self, labels: dict[str, str]) -> None:
@@ -135,9 +133,12 @@ class Project:
         if len(known) < len(self.files):
             run = str(self.run) if self.run else None
             self._asked_with = len(labels)
-            self._asked = self.worker.call(
-                "suggest", data=str(self.folder), known=known, encoder=self.encoder, run=run, n=SUGGESTED
-            )
+            self._asked = self.worker.call("suggest", **self.compared(), known=known, run=run, n=SUGGESTED)
+
+    def compared(self) -> dict[str, Any]:
+        """What the background process must know to compare examples."""
+        columns = None if self.source.roles is None else self.source.roles.as_settings()
+        return {"data": str(self.folder), "encoder": self.source.encoder, "columns": columns}
 
     def _take_order(self, asked: Future[Answer]) -> None:
         try:
@@ -146,14 +147,17 @@ class Project:
             self.note = str(error)
             return
         self._order, self.unreadable = answer["names"], answer["unreadable"]
-        what = "The pictures that the model is least certain of" if self.run else "The most useful pictures first"
-        self.note = f"{what}: {answer['groups']} groups of similar pictures. Classes may still be missing."
+        what = (
+            f"The {self.noun} that the model is least certain of" if self.run else f"The most useful {self.noun} first"
+        )
+        self.note = f"{what}: {answer['groups']} groups of similar {self.noun}. Classes may still be missing."
 
     # ---- state
 
     def state(self) -> dict[str, Any]:
         """All that the page shows beside pictures."""
         facts: dict[str, Any] = {"folder": self.folder.name, "pictures": len(self.files), "problem": ""}
+        facts |= {"noun": self.noun, "sortable": self.source.roles is None}
         try:
             self.take_run()
             labels, classes = self.book.labels, self.book.classes
@@ -223,23 +227,30 @@ class Project:
         labels = {name: label for name, label in self.book.labels.items() if name not in audited}
         classes = set(labels.values()) - {NO_CLASS}
         if len(classes) < 2:
-            raise UserError("label pictures of at least two classes first.")
+            raise UserError(f"label {self.noun} of at least two classes first.")
         make_folder(self.runs)
-        first = self.runs / f"studio-{self.folder.name}"
+        first = self.runs / f"studio-{self.title}"
         number = max(numbered_directories(first), default=0) + 1
         run = first if number == 1 else first.with_name(f"{first.name}-{number}")
         copy = run.with_name(f"{run.name}-labels.csv")
         self.book.copy(copy, audited)
         self._tried = labels
-        words = [str(self.folder), "--labels", str(copy)]
-        words += self._start()
+        words = [str(self.folder), "--labels", str(copy), *self._columns(), *self._start()]
         self.training.start(run, words)
 
     def _start(self) -> list[str]:
         """From the last run of the studio where there is one: then a few new labels take seconds."""
         if self.run is not None and self.run.name.startswith("studio-"):
             return ["--start-from", str(self.run), "--steps", str(STEPS // 2)]
-        return ["--steps", str(STEPS)] if self.encoder else []
+        return ["--steps", str(STEPS)] if self.source.comparable else []
+
+    def _columns(self) -> list[str]:
+        """Which columns of a file are what."""
+        roles = self.source.roles
+        if roles is None or self.folder.is_dir():
+            return []
+        settings = roles.as_settings().items()
+        return [word for name, value in settings if value for word in (f"--{name.replace('_', '-')}", str(value))]
 
     def _adopt_training(self) -> None:
         """One on these pictures that an earlier studio has started, and that is still going on."""
@@ -265,6 +276,8 @@ class Project:
 
 def default_labels(folder: Path) -> Path:
     """labels.csv in the folder of pictures if it lies there already; else where the command was started."""
+    if folder.is_file():
+        return Path.cwd() / f"{folder.stem}-labels.csv"
     inside = folder / "labels.csv"
     return inside if inside.exists() else beside(folder, "labels.csv")
 

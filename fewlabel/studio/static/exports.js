@@ -4,9 +4,9 @@ import { current, demand } from "./api.js";
 import { button, element, tell } from "./dom.js";
 
 const KINDS = [
-  ["predictions.csv", "Predictions as a table", "One row per picture: its class, the confidence, and room for corrections."],
+  ["predictions.csv", "Predictions as a table", "A row for each: its class, the confidence, and room for corrections."],
   ["sorted", "Pictures sorted into folders", "Copies, one folder per class; the pictures themselves stay where they are."],
-  ["model.onnx", "The model as ONNX", "With the preprocessing inside, for other programs."],
+  ["model.onnx", "The model as ONNX", "For other programs."],
 ];
 
 export function show(view) {
@@ -19,7 +19,7 @@ export function show(view) {
   view.replaceChildren(
     element("h2", {}, `Export of ${run.name}`),
     element("p", { class: "problem", hidden: !note }, note),
-    ...KINDS.map(([name, title, text]) => part(name, title, text)),
+    ...KINDS.filter(([name]) => name !== "sorted" || current().sortable).map(([name, title, text]) => part(name, title, text)),
     element("section", {}, element("h3", {}, "Report"), element("p", {}, element("a", { href: "/download/report.html", download: "report.html" }, "Download report.html"))),
   );
 }

@@ -1,4 +1,4 @@
-// One large picture; a key labels it and shows the next, which is loaded already.
+// One large picture, or one text; a key labels it and shows the next, which is loaded already.
 
 import { change, current, listen, lookingAt, quietly } from "./api.js";
 import { button, element, key, percent, tell } from "./dom.js";
@@ -8,12 +8,12 @@ const PRELOADED = 5;
 const loaded = new Map();
 let queue = [];
 let shown = null;
-let image, caption, guess;
+let image, words, caption, guess;
 
 const address = (picture) => `/picture/${picture.number}?size=large&v=${picture.version}`;
 
 function preload(pictures) {
-  const wanted = new Set(pictures.map(address));
+  const wanted = new Set(pictures.filter(({ text }) => text === undefined).map(address));
   for (const old of loaded.keys()) if (!wanted.has(old)) loaded.delete(old);
   for (const one of wanted) {
     if (!loaded.has(one)) {
@@ -34,19 +34,28 @@ function next(pictures) {
 
 function draw() {
   if (!image) return;
-  image.hidden = shown === null;
+  image.hidden = shown === null || shown.text !== undefined;
+  words.hidden = shown?.text === undefined;
   if (shown === null) {
-    caption.textContent = current() && !current().problem ? "There is no picture left to label." : "";
+    caption.textContent = current() && !current().problem ? `There are no ${current().noun} left to label.` : "";
     guess.replaceChildren();
     return;
   }
+  if (shown.text === undefined) drawPicture();
+  else {
+    words.textContent = shown.text;
+    caption.textContent = shown.name;
+  }
+  guess.replaceChildren();
+  if (shown.label) guess.append(`labelled ${shown.label}`);
+  else if (shown.guess) guess.append(`guess: ${shown.guess}, ${percent(shown.confidence)} `, key("Enter"));
+}
+
+function drawPicture() {
   if (image.getAttribute("src") !== address(shown)) swap(loaded.get(address(shown)));
   image.alt = `Picture ${shown.name}`;
   const broken = image.complete && !image.naturalWidth;
   caption.textContent = broken ? `${shown.name}: this picture cannot be shown, skip it.` : shown.name;
-  guess.replaceChildren();
-  if (shown.label) guess.append(`labelled ${shown.label}`);
-  else if (shown.guess) guess.append(`guess: ${shown.guess}, ${percent(shown.confidence)} `, key("Enter"));
 }
 
 // The element that was loaded beforehand takes the place of the one that is shown: it need not be decoded again.
@@ -79,18 +88,19 @@ export function undo() {
   });
 }
 
-const zoom = () => image.classList.toggle("zoomed");
+const zoom = () => (words.hidden ? image : words).classList.toggle("zoomed");
 
 export function show(view) {
   image = element("img", { id: "picture", alt: "" });
+  words = element("blockquote", { id: "text", hidden: true });
   caption = element("figcaption", { id: "name" });
   guess = element("p", { id: "guess", class: "quiet" });
   view.replaceChildren(
-    element("figure", { id: "stage", tabindex: "0" }, image, caption),
+    element("figure", { id: "stage", tabindex: "0" }, image, words, caption),
     guess,
     element(
       "div",
-      { class: "row", role: "group", "aria-label": "This picture" },
+      { class: "row", role: "group", "aria-label": "This one" },
       button("Undo", () => quietly(undo()), { id: "undo" }),
       button("Skip", () => quietly(skip()), { id: "skip" }),
       button("None of these", () => quietly(give(NONE)), { id: "none" }),

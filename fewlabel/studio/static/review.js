@@ -41,6 +41,7 @@ function draw() {
   const title = list.what === "review" ? `Guessed ${list.parameters.class}` : `${SOURCES[list.what]} ${list.parameters.class ?? ""}`;
   heading.textContent = `${title}: ${count}`;
   grid.replaceChildren(...pictures.map(cell));
+  grid.classList.toggle("texts", pictures[0]?.text !== undefined);
   if (!pictures.length) grid.append(element("p", {}, "Nothing to show."));
   view.querySelector("#more").hidden = !more;
   view.querySelector("#less").hidden = page === 0;
@@ -56,7 +57,7 @@ function cell(picture, position) {
       class: "cell",
       "data-position": String(position),
       "aria-pressed": String(selected.has(picture.number)),
-      "aria-label": `${picture.name}, ${words}`,
+      "aria-label": `${picture.text ?? picture.name}, ${words}`,
       onfocus: () => (focused = position),
       onpointerdown: (event) => {
         if (event.button !== 0 || event.pointerType === "touch") return; // a finger scrolls
@@ -68,7 +69,9 @@ function cell(picture, position) {
       onpointerenter: (event) => dragging !== null && event.buttons & 1 && mark(position, dragging),
       onclick: (event) => (event.detail === 0 || event.pointerType === "touch") && mark(position, !selected.has(picture.number)),
     },
-    element("img", { src: `/picture/${picture.number}?size=small&v=${picture.version}`, alt: "", loading: "lazy", draggable: "false" }),
+    picture.text === undefined
+      ? element("img", { src: `/picture/${picture.number}?size=small&v=${picture.version}`, alt: "", loading: "lazy", draggable: "false" })
+      : element("q", {}, picture.text),
     element("span", {}, words),
   );
 }
@@ -85,7 +88,7 @@ for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end,
 async function reassign(label) {
   const here = grid.contains(document.activeElement) && pictures[focused];
   const numbers = selected.size ? [...selected] : here ? [here.number] : [];
-  if (!numbers.length) return tell("select pictures first");
+  if (!numbers.length) return tell("select some first");
   await change("label", () => ({ numbers, label }));
   tell(`${numbers.length} labelled ${label}`);
   drop(new Set(numbers));
@@ -140,7 +143,7 @@ export function show(where) {
   view = where;
   const state = current();
   const guessed = Object.entries(state?.run?.classes ?? {});
-  const search = element("input", { id: "search", type: "search", placeholder: "part of a file name", "aria-label": "Search by file name" });
+  const search = element("input", { id: "search", type: "search", placeholder: state?.sortable ? "part of a file name" : "part of the text", "aria-label": "Search" });
   heading = element("h2", { id: "review-title" });
   grid = element("div", { id: "grid", role: "group", "aria-labelledby": "review-title" });
   view.replaceChildren(

@@ -100,8 +100,8 @@ function progress(training) {
   ];
 }
 
-function outcome(training, run) {
-  const guessed = run && `${run.predicted} pictures guessed by ${run.name}; ${run.new_labels} labels are newer.`;
+function outcome({ training, run, noun }) {
+  const guessed = run && `${run.predicted} ${noun} guessed by ${run.name}; ${run.new_labels} labels are newer.`;
   return [
     training.status === "failed" ? element("p", { class: "problem" }, training.message || "The training has failed.") : null,
     training.status === "cancelled" ? element("p", {}, "The training was cancelled.") : null,
@@ -110,11 +110,11 @@ function outcome(training, run) {
 }
 
 function drawTraining(state) {
-  const { training, run } = state;
+  const { training } = state;
   const running = training.status === "going on";
   $("train").hidden = running;
   $("cancel").hidden = !running;
-  $("progress").replaceChildren(...(running ? progress(training) : outcome(training, run)).filter(Boolean));
+  $("progress").replaceChildren(...(running ? progress(training) : outcome(state)).filter(Boolean));
   $("training").dataset.status = training.status;
   if (document.activeElement !== $("every")) $("every").value = String(state.every);
 }

@@ -1,0 +1,93 @@
+"""What there is to label: the pictures of a folder, or the texts or rows of a file."""
+
+import os
+import zlib
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..data import Roles, folder_roles, is_row_file
+from ..data.folder import scan
+from ..encoders import ENCODERS, PHOTOS, minilm
+from ..errors import UserError
+from ..runs.choose import DEFAULT
+from .pictures import shown_picture
+
+
+class Source(Protocol):
+    """Examples by name, as the page shows them."""
+
+    path: Path  # the folder or file, in full
+    names: list[str]
+    given: dict[str, str]  # labels that came with the examples
+    noun: str  # in messages, plural
+    roles: Roles | None  # of columns
+    encoder: str | None  # by which examples are compared
+    comparable: bool  # can they be compared, so that the most useful come first?
+    note: str  # what is worth telling
+
+    def shown(self, name: str) -> dict[str, Any]:
+        """What the page needs beside number and name."""
+
+    def picture(self, name: str, size: str) -> tuple[bytes, str]:
+        """The picture, and its media type."""
+
+
+class PictureFolder:
+    """The pictures of a folder, at any depth."""
+
+    noun = "pictures"
+    roles: Roles | None = None
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder.resolve()
+        self.names = scan(folder)[0]
+        self.given: dict[str, str] = {}
+        self.encoder = DEFAULT if ENCODERS[DEFAULT].installed else None
+        self.comparable = self.encoder is not None
+        self.note = "" if self.comparable else f"In random order. To see the most useful pictures first: {PHOTOS}."
+
+    def shown(self, name: str) -> dict[str, Any]:
+        """A version that changes with the file: browsers keep pictures."""
+        try:
+            status = os.stat(self.path / name)
+        except OSError:
+            return {"version": 0}
+        seen = f"{name} {status.st_size} {status.st_mtime_ns}".encode("utf-8", "surrogateescape")
+        return {"version": zlib.crc32(seen)}
+
+    def picture(self, name: str, size: str) -> tuple[bytes, str]:
+        return shown_picture(self.path / name, size)
+
+
+class Rows:
+    """Texts or rows of a table. Their content is sent with their names, so there is no picture to fetch."""
+
+    def __init__(self, path: Path, roles: Roles) -> None:
+        from ..data.row_files import RowFile
+
+        self.path = path.resolve()
+        self.roles: Roles | None = roles
+        listing = RowFile(path, roles).listing()
+        self.names = listing.names
+        self.given = {name: label for name, label in zip(listing.names, listing.labels, strict=True) if label}
+        self._texts, self._places = listing.shown, {name: place for place, name in enumerate(listing.names)}
+        is_text = roles.text is not None
+        self.noun = "texts" if is_text else "rows"
+        self.encoder = minilm.NAME if is_text else None
+        self.comparable = not is_text or minilm.is_installed()
+        self.note = "" if self.comparable else f"In random order. To see the most useful texts first: {minilm.TEXT}."
+
+    def shown(self, name: str) -> dict[str, Any]:
+        return {"version": 0, "text": self._texts.show(self._places[name])}
+
+    def picture(self, name: str, size: str) -> tuple[bytes, str]:
+        raise UserError("there are no pictures here.")
+
+
+def open_source(data: Path, roles: Roles | None) -> Source:
+    """A folder of pictures, a file of texts or rows, or a folder of texts."""
+    if is_row_file(data):
+        return Rows(data, (roles if roles != Roles() else None) or folder_roles(data, subfolders=True) or Roles())
+    if roles not in (None, Roles()):
+        raise UserError(f"--text-column and the like are for files of rows, such as .csv, not for {data}.")
+    return PictureFolder(data)
