@@ -1,6 +1,6 @@
 """Every method, alone and with ICL, on few labels, each given as many images through the network, all passes counted.
 
-    python -m bench.methods --root DIR                    the table of docs/methods.md: MNIST, 20 labels, seeds 0 to 2
+    python -m bench.methods --root DIR                    MNIST, 20 labels, seeds 0 to 2: docs/results/methods.md
     python -m bench.methods --root DIR --methods fixmatch flexmatch --seeds 0
 
 It can be stopped at any time: the same command goes on from there, also on another machine, since every result is added

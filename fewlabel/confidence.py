@@ -3,7 +3,7 @@
 A classifier that was trained on a few labels and its own guesses is far too sure of itself. Here labels are held out in
 turn and guessed from the others (guessing.py); the share of right guesses, a little lowered, is the accuracy that is
 expected of the classifier, and the temperature is such that its mean confidence on the unlabelled examples is the same.
-The three constants were chosen over seven data sets, see docs/confidence.md.
+The three constants were chosen over seven data sets, see docs/results/confidence.md.
 """
 
 from typing import NamedTuple

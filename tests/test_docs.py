@@ -1,6 +1,7 @@
-"""Every Python block in README and docs runs; every file they link to exists."""
+"""README and docs: Python blocks run, links lead somewhere, sentences are short, the reference is up to date."""
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -11,10 +12,33 @@ import pytest
 from fewlabel import METHODS
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
+LONGEST_SENTENCE = 30  # words
+LONGEST_LINE = 120  # characters, of prose
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def prose(text: str) -> list[str]:
+    """Paragraphs and list items, without code, tables, pictures and addresses."""
+    text = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"<[^>]+>", "", text)
+    text = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", text)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"`[^`]*`", "CODE", text)
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("|")]
+    separated = re.sub(r"^ *(?:[-*]|\d+\.|#+) ", "\n\n", "\n".join(lines), flags=re.MULTILINE)
+    return [" ".join(block.split()) for block in re.split(r"\n\s*\n", separated) if block.strip()]
+
+
+def sentences(paragraph: str) -> list[str]:
+    return re.split(r"(?<=[.!?])[*)\"]*\s+(?=[\W\d]*[A-Z])", paragraph)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other: a block may use what those above it have made."""
     monkeypatch.chdir(tmp_path)
@@ -26,7 +50,7 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
             del METHODS[name]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_to_files_lead_somewhere(page: Path) -> None:
     for address in re.findall(r"\]\(([^)#]+)", page.read_text()):
         if not address.startswith("http"):
@@ -36,7 +60,39 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_in_the_docs(name: str) -> None:
     assert f"\n| `{name}` | " in (ROOT / "docs/methods.md").read_text()
-    assert f"`{name}`" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_sentences_are_short(page: Path) -> None:
+    for paragraph in prose(page.read_text()):
+        for sentence in sentences(paragraph):
+            words = [word for word in sentence.split() if re.search(r"\w", word)]
+            assert len(words) <= LONGEST_SENTENCE, f"{len(words)} words: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two\nthree.\n\n- Four\n- Five", ["One.", "Two three.", "Four", "Five"]),
+        ("See [a page](page.md). `x. Y` is code.\n\n| a | b |\n", ["See a page.", "CODE is code."]),
+        ("```\nnot. This\n```\nOnly 3.5 points. **Bold.** End", ["Only 3.5 points.", "**Bold.", "End"]),
+    ],
+)
+def test_prose_is_found(text: str, expected: list[str]) -> None:
+    assert [sentence for paragraph in prose(text) for sentence in sentences(paragraph)] == expected
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_lines_are_short(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for line in text.splitlines():
+        if not line.startswith("|") and "](http" not in line:
+            assert len(line) <= LONGEST_LINE, line
+
+
+def test_the_reference_is_up_to_date() -> None:
+    made = runpy.run_path(str(ROOT / "scripts/reference"))["reference"]()
+    assert (ROOT / "docs/reference.md").read_text() == made, "run scripts/reference"
 
 
 def build(config: Path, site: Path) -> "subprocess.CompletedProcess[str]":
@@ -47,9 +103,9 @@ def build(config: Path, site: Path) -> "subprocess.CompletedProcess[str]":
 def test_the_docs_build_without_a_warning(tmp_path: Path) -> None:
     done = build(ROOT / "mkdocs.yml", tmp_path / "site")
     assert done.returncode == 0, done.stderr
-    assert {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"} <= {
-        page.name for page in (tmp_path / "site").iterdir()
-    }
+    for page in DOCS:
+        folder = tmp_path / "site" / page.relative_to(ROOT / "docs").with_suffix("")
+        assert (folder / "index.html").exists() or page.stem == "index"
 
 
 @pytest.mark.parametrize("link", ["[nowhere](nowhere.md)", "[nowhere](pictures.md#nowhere)"])

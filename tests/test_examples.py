@@ -14,7 +14,7 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 
 
 def test_there_are_examples() -> None:
-    assert {path.stem for path in EXAMPLES} == {"folder", "arrays", "vectors", "own_encoder", "own_method"}
+    assert {path.stem for path in EXAMPLES} == {"arrays", "folder", "own_encoder", "own_method", "texts", "vectors"}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -289,7 +289,7 @@ def test_every_first_stage_from_a_command(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     model = json.loads((tmp_path / "run/model.json").read_text())
     assert (model["method"], model["classes"]) == (name, [])
-    assert "What it takes for alike" in (tmp_path / "run/report.html").read_text()
+    assert "Similar images" in (tmp_path / "run/report.html").read_text()
     words = ("--pretrain", name, "--pretrain-steps", "2", "--pretrain-batch", "32", "--steps", "2", "--no-floor")
     done = in_process("train", "digits", "--labels-per-class", "2", *words, "--out", "second", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -18,6 +18,7 @@ class Page(HTMLParser):
         self.titles: list[str] = []
         self.images: list[dict[str, str]] = []
         self.addresses: list[str] = []
+        self.explained: list[str] = []
         self.text = ""
         self._within = ""
         self.feed(path.read_text(encoding="utf-8"))
@@ -27,6 +28,8 @@ class Page(HTMLParser):
         self._within = tag
         if tag == "img":
             self.images.append(values)
+        if tag == "abbr":
+            self.explained.append(values["title"])
         self.addresses += [value for key, value in values.items() if key in ("src", "href")]
 
     def handle_data(self, data: str) -> None:
@@ -54,15 +57,21 @@ def page(digits: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Page:
 def test_sections(page: Page) -> None:
     assert page.titles == [
         "icl-ssl on digits",
+        "The labelled images",
+        "Least certain",
+        "Most certain",
+        "Confusion matrix",
         "Training",
         "Pseudo-labels",
-        "Confusion matrix",
-        "The labelled images",
-        "Most certain",
-        "Least certain",
         "Unreadable files",
+        "Terms",
         "Settings",
     ]
+
+
+def test_terms_are_explained_where_they_are_used(page: Page) -> None:
+    assert len(page.explained) >= 6
+    assert all(meaning in page.text for meaning in page.explained)  # for paper and touch screens: listed at the end
 
 
 def test_needs_no_other_file(page: Page) -> None:
@@ -87,7 +96,7 @@ def test_names_are_escaped(page: Page) -> None:
 
 
 def test_says_what_counts(page: Page) -> None:
-    assert "(the result)" in page.text
+    assert "The result is the test accuracy of the averaged weights" in " ".join(page.text.split())
     assert "with the labels alone" in page.text
     assert "best" in page.text
 
