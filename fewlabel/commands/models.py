@@ -92,6 +92,9 @@ def evaluate(
         list[str] | None,
         Parameter(help="CSV or .xlsx file with the columns file and label; of several, the later wins"),
     ] = None,
+    label_column: Annotated[
+        str | None, Parameter(help="of a file: the column with the classes; default as in training")
+    ] = None,
     device: Device = None,
     mistakes: Annotated[
         str | None, Parameter(help="page to write with the wrong ones, and a CSV file beside it: mistakes.html")
@@ -104,7 +107,8 @@ def evaluate(
     if mistakes is not None:
         check_mistakes(Path(mistakes))
     model = load_model(run, device)
-    examples = load_test(data, root, labels=labels, classes=model.classes, kind=model.kind)
+    kind = model.kind if label_column is None else model.kind.with_label_column(label_column)
+    examples = load_test(data, root, labels=labels, classes=model.classes, kind=kind)
     found = model.evaluate(examples)
     console = Console()
     if labels is not None and is_folder(data):

@@ -90,6 +90,10 @@ class Kind(ABC):
         """A folder of labelled examples to evaluate a model on."""
         raise UserError(f"{folder} is a folder, but the model is for {self.describe()}.")
 
+    def with_label_column(self, name: str) -> "Kind":
+        """This kind, with the labels of a file in that column."""
+        raise UserError(f"--label-column is for files of rows; the model is for {self.describe()}.")
+
     def load_file(self, path: Path, labels: LabelFiles) -> "Examples":
         """All rows of a file, with the labels that are known."""
         raise UserError(f"{path} is a file of rows, but the model is for {self.describe()}.")

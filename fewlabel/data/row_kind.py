@@ -3,7 +3,7 @@
 import itertools
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from ..errors import UserError
 from .examples import UNLABELLED, Dataset, Examples
 from .labels import NO_CLASS, LabelFiles, as_paths, read_labels, refuse_alike
+from .records import open_records
 from .row_files import Listing, Roles, RowFile, is_row_file
 from .vectors import VectorKind
 
@@ -54,6 +55,8 @@ class RowKind(VectorKind):
     def load_test(self, path: Path, classes: Sequence[str], labels: LabelFiles) -> Examples:
         """The labelled rows of a file."""
         file = self.open(path)
+        if labels is None and self.roles.label is not None:
+            file.records.column(self.roles.label)
         listing = file.listing()
         found = given_labels(file, listing, labels, [])[0]
         if strange := sorted({label for label in found if label not in ("", NO_CLASS)} - set(classes)):
@@ -64,6 +67,9 @@ class RowKind(VectorKind):
             raise UserError(f"the rows of {path} have no labels: accuracy cannot be measured on them.")
         return examples_of(file, listing, self, found, classes, kept)
 
+    def with_label_column(self, name: str) -> "RowKind":
+        return replace(self, label_column=name)  # type: ignore[call-arg]  # a field of texts and of tables
+
     def load_file(self, path: Path, labels: LabelFiles) -> Examples:
         return read_row_file(self.open(path), self, labels, None).train
 
@@ -72,10 +78,8 @@ class RowKind(VectorKind):
         if not is_row_file(path):
             raise UserError(f"{path} is no file of rows, such as .csv, which the model is for.")
         roles = self.roles
-        file = RowFile(path, Roles(roles.text, None, roles.id), self.inputs)
-        if roles.label not in file.records.header:
-            return file
-        return RowFile(path, Roles(roles.text, roles.label, roles.id), self.inputs)
+        label = roles.label if roles.label in open_records(path).header else None
+        return RowFile(path, Roles(roles.text, label, roles.id), self.inputs)
 
 
 def read_row_file(file: RowFile, kind: RowKind, labels: LabelFiles, test: str | Path | None) -> Dataset:

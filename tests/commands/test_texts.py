@@ -103,6 +103,10 @@ def test_labels_in_a_file_of_their_own(place: Path) -> None:
         cwd=place,
     )
     assert "12 labelled" in told
+    told = done("evaluate", "by-file", "test.csv", "--label-column", "topic", cwd=place)
+    assert f"of {len(TEXTS)} texts" in told
+    assert "have no labels" in refused("evaluate", "by-file", "test.csv", cwd=place)
+    assert "did you mean topic?" in refused("evaluate", "by-file", "test.csv", "--label-column", "topics", cwd=place)
     changed = (place / "texts.csv").read_text().replace("They talked about", "They spoke about")
     (place / "changed.csv").write_text(changed)
     words = ("train", "changed.csv", "--text-column", "text", "--labels", "to-label.csv", "--out", "other")
