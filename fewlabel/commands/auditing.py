@@ -22,11 +22,11 @@ def audit(
     output: Annotated[
         str, Parameter(alias="-o", help="CSV file to write: file,label with empty labels, shuffled, without guesses")
     ] = "audit.csv",
-    answers: Annotated[str | None, Parameter(help="that file, filled in: tell the accuracy")] = None,
+    answers: Annotated[str | None, Parameter(help="the filled-in file: compute the accuracy from it")] = None,
     root: Annotated[str | None, Parameter(help="folder with the official files of a named data set")] = None,
     overwrite: Annotated[bool, Parameter(help="replace the output file", negative="")] = False,
 ) -> None:
-    """Measure the accuracy of a run's predictions by a person's answers to a few of them."""
+    """Measure the accuracy of a run's predictions from your answers about a few of them."""
     directory = RunDirectory(run)
     directory.facts_to_continue()  # is it a run? before anything is written into it
     with directory:

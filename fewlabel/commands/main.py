@@ -22,7 +22,7 @@ COMMANDS = {  # name -> where it is, and its help
     "repeat": ("training:repeat", "Train again as a run was trained, from its recipe.json."),
     "predict": ("models:predict", "Label pictures, texts or rows of a table with a trained model."),
     "evaluate": ("models:evaluate", "Measure the accuracy of a trained model on labelled examples."),
-    "audit": ("auditing:audit", "Measure the accuracy of a run's predictions by a person's answers to a few of them."),
+    "audit": ("auditing:audit", "Measure the accuracy of a run's predictions from your answers about a few of them."),
     "export": ("models:export", "Write a trained model as ONNX, with the preprocessing inside."),
     "report": ("models:report", "Write the report of a finished run again."),
     "methods": ("methods:methods", "List the methods with their settings, or describe one."),

@@ -33,10 +33,11 @@ def predict(
         str,
         Parameter(alias="-o", help="CSV file to write: file, label, guess, confirmed, confidence, a column per class"),
     ] = "predictions.csv",
-    min_confidence: Annotated[float, Parameter(help="pictures with less confidence go into --review instead")] = 0.0,
+    min_confidence: Annotated[float, Parameter(help="examples with less confidence go into --review instead")] = 0.0,
     review: Annotated[str, Parameter(help="CSV file of those, least confident first")] = "review.csv",
     sort: Annotated[
-        str | None, Parameter(help="copy the pictures into one folder per class there; unsure ones into review/")
+        str | None,
+        Parameter(help="copy the pictures into this folder, one subfolder per class; unsure ones into review/"),
     ] = None,
     link: Annotated[bool, Parameter(help="with --sort: make links instead of copies", negative="")] = False,
     overwrite: Annotated[bool, Parameter(help="replace files even if they were corrected", negative="")] = False,
@@ -93,14 +94,15 @@ def evaluate(
         Parameter(help="CSV or .xlsx file with the columns file and label; of several, the later wins"),
     ] = None,
     label_column: Annotated[
-        str | None, Parameter(help="of a file: the column with the classes; default as in training")
+        str | None, Parameter(help="column of a file that holds the classes; default as in training")
     ] = None,
     device: Device = None,
     mistakes: Annotated[
-        str | None, Parameter(help="page to write with the wrong ones, and a CSV file beside it: mistakes.html")
+        str | None,
+        Parameter(help="page for the misclassified examples (mistakes.html); a CSV file is written beside it"),
     ] = None,
     calibrate: Annotated[
-        bool, Parameter(help="fit the model's confidence to these pictures (temperature scaling) and save it")
+        bool, Parameter(help="calibrate the model's confidence on these examples (temperature scaling) and save it")
     ] = False,
 ) -> None:
     """Measure the accuracy of a trained model on labelled examples."""

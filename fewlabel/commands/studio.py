@@ -16,15 +16,17 @@ def studio(
     /,
     *,
     labels: Annotated[
-        str | None, Parameter(help="label file to continue; default labels.csv, in the folder if it lies there")
+        str | None, Parameter(help="label file to continue; default labels.csv, in the picture folder if it is there")
     ] = None,
-    text_column: Annotated[str | None, Parameter(help="of a file: the column with the texts")] = None,
-    label_column: Annotated[str | None, Parameter(help="of a file: the column with the classes so far")] = None,
-    id_column: Annotated[str | None, Parameter(help="of a file: the column that names its rows")] = None,
-    drop: Annotated[str, Parameter(help="of a table: columns to leave out, separated by commas")] = "",
-    run: Annotated[str | None, Parameter(help="finished run to begin with; default the newest")] = None,
+    text_column: Annotated[str | None, Parameter(help="column of a file that holds the texts")] = None,
+    label_column: Annotated[str | None, Parameter(help="column of a file that holds the classes so far")] = None,
+    id_column: Annotated[str | None, Parameter(help="column of a file that identifies its rows")] = None,
+    drop: Annotated[str, Parameter(help="columns of a table to leave out, separated by commas")] = "",
+    run: Annotated[str | None, Parameter(help="finished run to start with; default the newest")] = None,
     port: Annotated[int, Parameter(help="port to listen on; default a free one")] = 0,
-    host: Annotated[str, Parameter(help="address to listen on: others than your own machine can then connect")] = LOCAL,
+    host: Annotated[
+        str, Parameter(help="address to listen on; any other than the default lets other machines connect")
+    ] = LOCAL,
     no_browser: Annotated[bool, Parameter(help="print the address only", negative="")] = False,
 ) -> None:
     """Label, train, review, audit and export on one page, in your browser."""

@@ -20,18 +20,20 @@ def suggest(
         str, Parameter(alias="-o", help="CSV file to write: file,label with empty labels, the most useful first")
     ] = "to-label.csv",
     labels: Annotated[
-        list[str] | None, Parameter(help="label files: what their pictures cover is not suggested again")
+        list[str] | None, Parameter(help="label files; examples like those already labelled are not suggested")
     ] = None,
     encoder: Annotated[str | None, Parameter(help="pre-trained encoder; default as for train")] = None,
-    run: Annotated[str | None, Parameter(help="finished run: suggest what it is least certain of, and diverse")] = None,
-    text_column: Annotated[str | None, Parameter(help="of a file: the column with the texts")] = None,
-    label_column: Annotated[str | None, Parameter(help="of a file: the column with the classes so far")] = None,
-    id_column: Annotated[str | None, Parameter(help="of a file: the column that names its rows")] = None,
-    drop: Annotated[str, Parameter(help="of a table: columns to leave out, separated by commas")] = "",
+    run: Annotated[
+        str | None, Parameter(help="finished run: suggest diverse examples that it is uncertain about")
+    ] = None,
+    text_column: Annotated[str | None, Parameter(help="column of a file that holds the texts")] = None,
+    label_column: Annotated[str | None, Parameter(help="column of a file that holds the classes so far")] = None,
+    id_column: Annotated[str | None, Parameter(help="column of a file that identifies its rows")] = None,
+    drop: Annotated[str, Parameter(help="columns of a table to leave out, separated by commas")] = "",
     root: Annotated[str | None, Parameter(help="folder with the official files of a named data set")] = None,
     value_range: Annotated[
         str | None,
-        Parameter(name="--range", help="of pictures with more than 8 bits: LOW,HIGH; default measured"),
+        Parameter(name="--range", help="LOW,HIGH pixel values of pictures with more than 8 bits; default measured"),
     ] = None,
     seed: Annotated[int, Parameter(help="random seed")] = 0,
     overwrite: Annotated[bool, Parameter(help="replace the output file", negative="")] = False,

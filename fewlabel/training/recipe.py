@@ -37,16 +37,16 @@ class Recipe:
         int | None, Setting("keep this many labels per class and hide the others", least=1, group=DATA)
     ] = None
     spend_audit: Annotated[
-        bool, Setting("train on labels of pictures that measured an earlier run (`fewlabel audit`)", group=DATA)
+        bool, Setting("allow labels of examples that an audit has used (`fewlabel audit`)", group=DATA)
     ] = False
-    text_column: Annotated[str | None, Setting("of a file: the column with the texts", group=DATA)] = None
+    text_column: Annotated[str | None, Setting("column of a file that holds the texts", group=DATA)] = None
     label_column: Annotated[
-        str | None, Setting("of a file: the column with the classes; empty cells are unlabelled", group=DATA)
+        str | None, Setting("column of a file that holds the classes; empty cells are unlabelled", group=DATA)
     ] = None
     id_column: Annotated[
-        str | None, Setting("of a file: names its rows; default their number and content", group=DATA)
+        str | None, Setting("column of a file that identifies its rows; default row number and content", group=DATA)
     ] = None
-    drop: Annotated[str, Setting("of a table: columns to leave out, separated by commas", group=DATA)] = ""
+    drop: Annotated[str, Setting("columns of a table to leave out, separated by commas", group=DATA)] = ""
     test: Annotated[
         str | None, Setting("held-out test folder, one subfolder per class, or file with the same columns", group=DATA)
     ] = None
@@ -56,7 +56,7 @@ class Recipe:
         int | None, Setting("resize pictures of a folder to this side; default 32 for small ones, else 64", group=DATA)
     ] = None
     range: Annotated[
-        str | None, Setting("LOW,HIGH of pictures with more than 8 bits; default measured", group=DATA)
+        str | None, Setting("LOW,HIGH pixel values of pictures with more than 8 bits; default measured", group=DATA)
     ] = None
     flip: Annotated[
         bool | None,
@@ -91,7 +91,7 @@ class Recipe:
     pretrain_images: Annotated[
         int | None,
         Setting(
-            "length of the first stage in images, views counted; default 1,200,000, but each 400 times at most",
+            "length of the first stage in images, counting views; default 1,200,000, at most 400 per image",
             least=1,
             group=TRAINING,
         ),
@@ -111,16 +111,14 @@ class Recipe:
             group=TRAINING,
         ),
     ] = None
-    floor: Annotated[
-        bool, Setting("also train on the labels alone, to show what the unlabelled examples add", group=TRAINING)
-    ] = True
+    floor: Annotated[bool, Setting("also train on the labels alone, for comparison", group=TRAINING)] = True
     seed: Annotated[int, Setting("random seed of split, weights, batches and views", least=0, group=TRAINING)] = 0
 
     out: Annotated[
         str | None, Setting("run directory; default runs/DATA-METHOD-SEED, with the next free number", group=OUTPUT)
     ] = None
     predictions: Annotated[
-        bool, Setting("predict all unlabelled training examples at the end: predictions.csv", group=OUTPUT)
+        bool, Setting("write predictions for all unlabelled examples (predictions.csv)", group=OUTPUT)
     ] = True
     device: Annotated[str | None, Setting("cpu, cuda or mps; default the best available", group=OUTPUT)] = None
     threads: Annotated[
@@ -128,7 +126,8 @@ class Recipe:
     ] = None
 
     backend: Annotated[
-        Literal["processes", "dask"], Setting("who encodes pictures: processes here, or a Dask cluster", group=OUTPUT)
+        Literal["processes", "dask"],
+        Setting("where pictures are encoded: local processes, or a Dask cluster", group=OUTPUT),
     ] = "processes"
     scheduler: Annotated[str | None, Setting("address of the Dask scheduler, for --backend dask", group=OUTPUT)] = None
 
@@ -148,14 +147,16 @@ class Recipe:
         Setting("of the first stage; default bfloat16 on cuda and on CPUs that have it, else float32", group=ADVANCED),
     ] = None
     pretrain_share: Annotated[
-        float, Setting("with --minutes: share of the first stage, at least", above=0, below=1, group=ADVANCED)
+        float, Setting("with --minutes: minimum share of the first stage", above=0, below=1, group=ADVANCED)
     ] = 0.8
     encoder_rate: Annotated[
         float, Setting("with --tune: the encoder's learning rate as a share of the head's", least=0, group=ADVANCED)
     ] = 0.01
     encoder_views: Annotated[
         int,
-        Setting("with a frozen encoder: encode so many weak and strong views of each picture", least=0, group=ADVANCED),
+        Setting(
+            "with a frozen encoder: number of weak and strong views to encode of each picture", least=0, group=ADVANCED
+        ),
     ] = 0
     horizon: Annotated[
         int | None, Setting("steps of the cosine schedule; default the length of the run", least=1, group=ADVANCED)
@@ -173,7 +174,7 @@ class Recipe:
         Setting("noise of strong views of vectors, in standard deviations", least=0, group=ADVANCED),
     ] = 0.0
     dropout: Annotated[
-        float, Setting("share of columns that strong views of vectors lose", least=0, below=1, group=ADVANCED)
+        float, Setting("share of columns dropped in strong views of vectors", least=0, below=1, group=ADVANCED)
     ] = 0.0
     precision: Annotated[
         Literal["float32", "bfloat16", "float16"] | None,
