@@ -228,5 +228,5 @@ def summary(answered: Answered, noun: str) -> list[str]:
     for name, (right, count) in by_class(audit).items():
         sentences.append(f"Of those called {name}, {right} of {count} are right.")
     for label, count in answered.strange.items():
-        sentences.append(f"{count} answers say '{label}', which is no class of the model: they count as wrong.")
+        sentences.append(f"{count} answers say '{label}', which is not a class of the model: they count as wrong.")
     return sentences

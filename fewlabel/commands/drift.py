@@ -35,7 +35,7 @@ def drift(
 ) -> None:
     """Find augmentations that change the meaning of your pictures."""
     if Path(out).exists() and not Path(out).is_dir():
-        raise UserError(f"{out} is no folder: choose another --out.")
+        raise UserError(f"{out} is not a folder: choose another --out.")
     dataset = load(data, root, labels=labels, test=test, size=size)
     chosen = [name.strip() for name in (only or "").split(",") if name.strip()]
     plain, drifts = measure(

@@ -62,7 +62,7 @@ def predict(
     if not model.calibrated:
         print(
             "Note: the confidence of this model is not calibrated, so 0.9 may be right less often than that; "
-            "`fewlabel evaluate --calibrate` on labelled pictures mends it."
+            "to calibrate it: `fewlabel evaluate --calibrate` with labelled examples."
         )
     if min_confidence:
         unsure.write(Path(review))

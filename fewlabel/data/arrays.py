@@ -57,7 +57,7 @@ def brightest(array: NDArray[Any]) -> int:
 def as_pixels(array: NDArray[Any], white: int) -> Tensor:
     """uint8 (N, C, H, W) of any usual array of images, in which `white` is the largest value."""
     if array.ndim < 3:
-        raise UserError(f"an array of shape {array.shape} is no batch of images: give (N, H, W) or (N, H, W, 3).")
+        raise UserError(f"an array of shape {array.shape} is not a batch of images: give (N, H, W) or (N, H, W, 3).")
     ordered = channels_first(array)
     if ordered is None:
         raise UserError(f"images must be square and of one or three channels, not of shape {array.shape[1:]}.")

@@ -66,7 +66,7 @@ class Column:
         value = as_number(cell)
         if value is None:
             if not is_missing(cell):
-                raise UserError(f"column '{self.name}' holds numbers, but also '{cell}': mend or empty that cell.")
+                raise UserError(f"column '{self.name}' holds numbers, but also '{cell}': correct or clear that cell.")
             return [self.median] + [1.0] * self.missing
         return [value] + [0.0] * self.missing
 

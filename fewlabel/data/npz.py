@@ -67,7 +67,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 def read_rows(path: Path) -> torch.Tensor:
     """Vectors to predict: the array x, else x_test, else x_train."""
     if path.suffix != ".npz":
-        raise UserError(f"{path} is no .npz file, which rows of numbers are read from.")
+        raise UserError(f"{path} is not an .npz file, from which rows of numbers are read.")
     arrays = read_arrays(path)
     for name in ("x", "x_test", "x_train"):
         if name in arrays:

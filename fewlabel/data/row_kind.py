@@ -61,7 +61,9 @@ class RowKind(VectorKind):
         found = given_labels(file, listing, labels, [])[0]
         if strange := sorted({label for label in found if label not in ("", NO_CLASS)} - set(classes)):
             known = ", ".join(classes[:NAMED])
-            raise UserError(f"{path} has the label '{strange[0]}', which is no class of the model (it knows {known}).")
+            raise UserError(
+                f"{path} has the label '{strange[0]}', which the model does not know (its classes are {known})."
+            )
         kept = [position for position, label in enumerate(found) if label not in ("", NO_CLASS)]
         if not kept:
             raise UserError(f"the rows of {path} have no labels: accuracy cannot be measured on them.")
@@ -76,7 +78,7 @@ class RowKind(VectorKind):
     def open(self, path: Path) -> RowFile:
         """A file with the columns that were trained on; it needs no column of labels."""
         if not is_row_file(path):
-            raise UserError(f"{path} is no file of rows, such as .csv, which the model is for.")
+            raise UserError(f"{path} is not a file of rows such as .csv, which this model needs.")
         roles = self.roles
         label = roles.label if roles.label in open_records(path).header else None
         return RowFile(path, Roles(roles.text, label, roles.id), self.inputs)

@@ -112,7 +112,7 @@ def picture_input(path: Path, inputs: Any) -> tuple[int, bool]:
     fits = len(shape) == 4 and shape[1] == 3 and isinstance(shape[2], int) and shape[2] == shape[3]
     if not fits or inputs[0].type not in kinds:
         raise UserError(
-            f"the input of {path} is no batch of pictures: it must be one tensor (N, 3, H, H) of float or uint8."
+            f"the input of {path} is not a batch of pictures: it must be one tensor (N, 3, H, H) of float or uint8."
         )
     if shape[0] not in (None, "") and not isinstance(shape[0], str) and shape[0] != 2:
         raise UserError(f"{path} takes exactly {shape[0]} pictures at a time: export it with a free batch dimension.")

@@ -28,5 +28,5 @@ def refuse_audited(run: RunDirectory, data: str, labelled: Iterable[str]) -> Non
     if spent := [name for name in labelled if name in audited]:
         raise UserError(
             f"{len(spent)} of the labelled examples were drawn for the audit of {audited[spent[0]]}, beginning with "
-            f"{spent[0]}: trained on, they can measure nothing any more. Leave them out, or say --spend-audit."
+            f"{spent[0]}: once trained on, they can no longer measure accuracy. Leave them out, or use --spend-audit."
         )

@@ -127,7 +127,9 @@ def resumed(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Datase
 def positions_of(names: list[str], dataset: Dataset) -> Tensor:
     positions = {name: i for i, name in enumerate(dataset.train.names)}
     if strange := [name for name in names if name not in positions]:
-        raise UserError(f"labels.csv of the run names {strange[0]}, which is no training example: it has been changed.")
+        raise UserError(
+            f"labels.csv of the run names {strange[0]}, which is not a training example: the file has been changed."
+        )
     return torch.tensor([positions[name] for name in names], dtype=torch.int64)
 
 

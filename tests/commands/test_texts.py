@@ -219,7 +219,7 @@ def test_bad_input(message: str, place: Path, tmp_path: Path) -> None:
 
 def test_a_model_of_texts_and_other_files(place: Path) -> None:
     assert "unknown column of fruit.csv 'text'" in refused("predict", "run", "fruit.csv", "-o", "x.csv", cwd=place)
-    assert "is no file of rows" in refused("predict", "run", "cache", "-o", "x.csv", cwd=place)
+    assert "is not a file of rows" in refused("predict", "run", "cache", "-o", "x.csv", cwd=place)
     assert "cannot be sorted into folders" in refused("predict", "run", "test.csv", "--sort", "d", cwd=place)
 
 
