@@ -3,6 +3,7 @@
 import platform
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from .. import __version__
 from ..cluster import dask_cluster
-from ..data import Dataset, is_folder, load
+from ..data import NAMED, Dataset, is_folder, load
 from ..data.fingerprint import data_fingerprint
 from ..encoders import NONE, find_encoder
 from ..errors import UserError
@@ -161,6 +162,8 @@ def saved_run(directory: RunDirectory, root: str | None = None) -> tuple[Plan, D
     recipe = replace(Recipe(**facts["recipe"]), download=False)
     recipe = replace(recipe, root=root or recipe.root)
     encoder = NONE if facts["encoder"] == FIRST_STAGE else facts["encoder"]
+    if recipe.data not in NAMED and not Path(recipe.data).exists():
+        raise UserError(f"the data of {directory.path} ({recipe.data}) cannot be found: moved, or given in Python?")
     dataset = load_data(recipe, encoder)
     if data_fingerprint(dataset) != facts["data"] and recipe.labels:  # labelled on since: the run has kept its labels
         dataset = load_data(replace(recipe, labels=[str(directory / LABELS)]), encoder)

@@ -77,10 +77,10 @@ def test_features(tmp_path: Path, kind: int, metadata: dict[str, str], mean: Any
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"shape": ("n", 16), "output": "floats"}, r"the input of .*encoder.onnx is no batch of pictures"),
-        ({"shape": ("n", 1, 16, 16), "output": "floats"}, "is no batch of pictures"),
-        ({"shape": ("n", 3, "height", "width")}, "is no batch of pictures"),
-        ({"kind": TensorProto.INT64}, "is no batch of pictures"),
+        ({"shape": ("n", 16), "output": "floats"}, r"the input of .*encoder.onnx is not a batch of pictures"),
+        ({"shape": ("n", 1, 16, 16), "output": "floats"}, "is not a batch of pictures"),
+        ({"shape": ("n", 3, "height", "width")}, "is not a batch of pictures"),
+        ({"kind": TensorProto.INT64}, "is not a batch of pictures"),
         ({"shape": (1, 3, 16, 16)}, "takes exactly 1 pictures at a time: export it with a free batch dimension"),
         ({"output": "whole"}, "gives an output without a row for each picture"),
         ({"external": True}, "keeps weights in other files, which are not read: save it as one file"),
