@@ -23,6 +23,7 @@ TYPES: dict[Any, tuple[str, Any]] = {  # in words, and what is accepted
     str: ("text", (str, PathLike)),
     dict: ("a dictionary", dict),
 }
+LARGEST = 1e15  # of any number: more does not fit where numbers are used
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Setting:
     def check_bounds(self, name: str, value: float) -> None:
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"{name} must be a finite number, not {value}.")
+        if abs(value) > LARGEST:
+            raise UserError(f"{name} must be a number below {LARGEST:g}, not {str(value)[:20]}...")
         bounds = (
             ("at least", self.least, self.least is None or value >= self.least),
             ("at most", self.most, self.most is None or value <= self.most),

@@ -15,7 +15,7 @@ from ..errors import UserError
 from ..files import as_written, cannot_write, make_folder, parse_json, write_csv, write_json
 from ..methods import chosen_settings
 from ..networks.saved import DESCRIPTION, FIRST_STAGE, WEIGHTS
-from ..settings import parameters_of
+from ..settings import LARGEST, parameters_of
 from ..training import Plan, Recipe
 from .checkpoint import LAST, NEW, PREVIOUS
 from .metrics import read_metrics
@@ -174,7 +174,9 @@ class RunDirectory:
     def finished_history(self) -> list[dict[str, Any]]:
         """The lines of metrics of a run that has ended."""
         lines, facts = self.history(), self.facts()
-        if not lines or (facts and lines[-1]["step"] != facts["steps"]):
+        cut = facts and lines and lines[-1]["step"] != facts["steps"]
+        lost = any("accuracy" in line for line in lines) and "raw_accuracy" not in lines[-1]
+        if not lines or cut or lost:
             raise UserError(f"{self / METRICS} is missing or damaged: train again with another --out.")
         return lines
 
@@ -189,7 +191,9 @@ def check_plan(plan: Plan) -> None:
     lengths = plan.steps, plan.evaluations
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a name is not text")
-    if not all(isinstance(length, int) and not isinstance(length, bool) and length >= 1 for length in lengths):
+    if not all(
+        isinstance(length, int) and not isinstance(length, bool) and 1 <= length <= LARGEST for length in lengths
+    ):
         raise ValueError("a length is not a whole number")
     if not isinstance(plan.learning_rate, int | float) or not isinstance(plan.precision, torch.dtype):
         raise ValueError("the learning rate or the precision is not valid")

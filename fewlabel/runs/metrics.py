@@ -7,6 +7,11 @@ from typing import Any
 
 from ..files import parse_json
 
+TOGETHER = {  # fields that come with others
+    "kept": {"kept_accuracy", "guessed_by_class", "kept_by_class", "predicted_by_class"},
+    "raw_accuracy": {"accuracy"},
+}
+
 
 def read_metrics(path: Path, until: float = float("inf")) -> list[dict[str, Any]]:
     """The lines up to a step. Reading ends at the first line that is not valid: the last one may be cut off."""
@@ -34,12 +39,15 @@ def is_line(line: Any) -> bool:
     step, loss = line["step"], line["loss"]
     whole = isinstance(step, int) and not isinstance(step, bool) and step >= 1
     named = isinstance(loss, dict) and "total" in loss
+    if any(name in line and not others <= line.keys() for name, others in TOGETHER.items()):
+        return False
     return whole and named and all(valid(name, line[name]) for name in line) and len(class_counts(line)) <= 1
 
 
 def follows(line: dict[str, Any], first: dict[str, Any], last: dict[str, Any]) -> bool:
     """Is it a later line of the same training?"""
-    return line["step"] > last["step"] and class_counts(line) <= class_counts(first)
+    later = line["step"] > last["step"] and line["loss"].keys() <= last["loss"].keys()
+    return later and class_counts(line) <= class_counts(first)
 
 
 def class_counts(line: dict[str, Any]) -> set[int]:
@@ -52,7 +60,7 @@ def valid(name: str, value: Any) -> bool:
     if name == "loss":
         return all(is_number(part) for part in value.values())
     if name == "alarms":
-        return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+        return isinstance(value, dict) and all(isinstance(text, str) and text for text in value.values())
     if name.endswith("_by_class"):
         return isinstance(value, list) and value != [] and all(is_number(share) for share in value)
     return is_number(value) or isinstance(value, bool) or (value is None and name == "kept_accuracy")

@@ -122,7 +122,7 @@ class Recipe:
     ] = True
     device: Annotated[str | None, Setting("cpu, cuda or mps; default the best available", group=OUTPUT)] = None
     threads: Annotated[
-        int | None, Setting("CPU threads; default all cores, or OMP_NUM_THREADS", least=1, group=OUTPUT)
+        int | None, Setting("CPU threads; default all cores, or OMP_NUM_THREADS", least=1, most=1024, group=OUTPUT)
     ] = None
 
     backend: Annotated[
