@@ -40,11 +40,13 @@ from fewlabel.encoders.texts import encode_texts, find_text_encoder
 
 RESULTS = FOLDER / "texts.jsonl"
 ENCODER = "minilm"
-ALONE = "logistic regression"  # learns from the labels alone
+BALANCED = "logistic regression, balanced"
+ALONE = ("logistic regression", BALANCED)  # learn from the labels alone
 WAYS = ("random", "suggested")
 RIVALS: dict[str, Callable[[], Any]] = {
-    ALONE: lambda: LogisticRegression(max_iter=1000),
+    "logistic regression": lambda: LogisticRegression(max_iter=1000),
     "LabelSpreading": lambda: LabelSpreading(kernel="knn"),
+    BALANCED: lambda: LogisticRegression(max_iter=1000, class_weight="balanced"),
     "SelfTraining": lambda: SelfTrainingClassifier(LogisticRegression(max_iter=1000)),
 }
 CATEGORIES = 10  # of glosses
@@ -108,7 +110,7 @@ def run(found: Texts, data: str, each: int, way: str, side: str, seed: int) -> d
     if side == OURS:
         model = FewLabelClassifier(encoder=ENCODER, steps=STEPS, random_state=seed)
         predicted = model.fit([found.texts[i] for i in train], known).predict([found.texts[i] for i in test])
-    elif side == ALONE:
+    elif side in ALONE:
         predicted = RIVALS[side]().fit(rows[train][labelled], truth[labelled]).predict(rows[test])
     else:
         predicted = RIVALS[side]().fit(rows[train], known).predict(rows[test])

@@ -1,15 +1,16 @@
 """FewLabelClassifier on tables of pandas and on texts."""
 
 import pickle
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped, unused-ignore]
 import pytest
 from sklearn.base import clone
 
 from fewlabel import UserError
 from fewlabel.data import TableKind, TextKind, VectorKind
+from fewlabel.data.columns import Column
 from fewlabel.encoders import texts as text_encoders
 from fewlabel.encoders.text_encoder import TextEncoder
 from fewlabel.estimator import FewLabelClassifier
@@ -36,6 +37,12 @@ def few(labels: list[str], known: int = 4) -> list[str]:
     return labels[:known] + [""] * (len(labels) - known)
 
 
+def columns_of(fitted: FewLabelClassifier) -> tuple[Column, ...]:
+    kind = fitted.model_.kind
+    assert isinstance(kind, TableKind)
+    return kind.form.columns
+
+
 # ---- tables
 
 
@@ -55,7 +62,7 @@ def test_categories_and_missing_values() -> None:
     fitted = model(60).fit(frame, few(labels))
     assert fitted.feature_names_in_.tolist() == ["grams", "colour", "ripe"] and fitted.n_features_in_ == 3
     assert fitted.score(frame, labels) > 0.9
-    found = {column.name: column for column in cast(TableKind, fitted.model_.kind).form.columns}
+    found = {column.name: column for column in columns_of(fitted)}
     assert found["grams"].missing and found["grams"].median == np.nanmedian(frame["grams"])
     assert found["colour"].categories == ("green", "red", "yellow")
     assert found["ripe"].categories == ("False", "True")
@@ -80,8 +87,7 @@ def test_types_of_pandas_are_read_alike() -> None:
 
 def test_numbers_that_are_categories() -> None:
     frame = pd.DataFrame({"code": pd.Categorical([3, 1, 2, 3, 1, 2]), "size": [1.5, 2, 3, 4, 5, 6]})
-    kind = model().fit(frame, [0, 1, -1, -1, -1, -1]).model_.kind
-    (code, size) = cast(TableKind, kind).form.columns
+    code, size = columns_of(model().fit(frame, [0, 1, -1, -1, -1, -1]))
     assert (code.role, code.categories, size.role) == ("category", ("1", "2", "3"), "number")
 
 
