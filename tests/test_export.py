@@ -53,6 +53,14 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no trained model" in capsys.readouterr().err
 
 
+def test_no_file_is_replaced_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, message in (("photo.png", "must end in .onnx"), ("other.onnx", "is there already")):
+        (tmp_path / name).write_bytes(b"mine")
+        assert main(["export", str(tmp_path), "--onnx", str(tmp_path / name)]) == 2
+        assert message in capsys.readouterr().err
+        assert (tmp_path / name).read_bytes() == b"mine"
+
+
 @pytest.mark.parametrize("takes_bytes", [True, False])
 @pytest.mark.parametrize("opset", [13, 18])
 def test_around_an_encoder_in_an_onnx_file(takes_bytes: bool, opset: int, tmp_path: Path) -> None:

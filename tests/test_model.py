@@ -196,6 +196,8 @@ def test_loading_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ({"method": None}, "damaged"),
         ({"size": 64}, "damaged"),
         ({"classes": [0, 1]}, "damaged"),
+        ({"shape": [8, 8]}, "damaged"),
+        ({"shape": []}, "damaged"),
         ({"classes": ["a", "a"]}, "damaged"),
         ({"encoder": 5}, "damaged"),
         ({"projector": float("nan")}, "damaged"),

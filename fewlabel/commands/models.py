@@ -159,8 +159,13 @@ def export(
     /,
     *,
     onnx: Annotated[str, Parameter(help="the file to write")] = "model.onnx",
+    overwrite: Annotated[bool, Parameter(help="replace a file that is there", negative="")] = False,
 ) -> None:
     """Write a trained model as ONNX, with the preprocessing inside."""
+    if Path(onnx).suffix != ".onnx":
+        raise UserError(f"--onnx must end in .onnx, not {Path(onnx).name}.")
+    if Path(onnx).exists() and not overwrite:
+        raise UserError(f"{onnx} is there already: replace it with --overwrite.")
     model = load_model(run, "cpu")
     model.export(onnx)
     _, shape, dtype = model.kind.exported()

@@ -55,7 +55,9 @@ def check_description(facts: dict[str, Any]) -> None:
         raise ValueError("a name is not text, or there twice")
     if not isinstance(facts["projector"], bool) or not isinstance(classes, list) or not isinstance(shape, list):
         raise ValueError("a field is not of its type")
-    if not all(isinstance(side, int) and not isinstance(side, bool) and 0 < side <= LARGEST for side in shape):
+    if len(shape) not in (1, 3) or not all(
+        isinstance(side, int) and not isinstance(side, bool) and 0 < side <= LARGEST for side in shape
+    ):
         raise ValueError("the shape is not one of inputs")
     if (values := facts.get("value_range")) is not None:
         low, high = (float(value) for value in values)

@@ -1,12 +1,12 @@
 """metrics.jsonl: one line of figures after another, checked as it is read, since a kill may cut it and people edit."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 from ..files import parse_json
 
+LARGEST = 1e30  # of any figure: a training stops long before
 TOGETHER = {  # fields that come with others
     "kept": {"kept_accuracy", "guessed_by_class", "kept_by_class", "predicted_by_class"},
     "raw_accuracy": {"accuracy"},
@@ -62,12 +62,14 @@ def valid(name: str, value: Any) -> bool:
     if name == "alarms":
         return isinstance(value, dict) and all(isinstance(text, str) and text for text in value.values())
     if name.endswith("_by_class"):
-        return isinstance(value, list) and value != [] and all(is_number(share) for share in value)
+        return (
+            isinstance(value, list) and value != [] and all(is_number(share) and 0 <= share <= 1.001 for share in value)
+        )
     return is_number(value) or isinstance(value, bool) or (value is None and name == "kept_accuracy")
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def as_text(lines: list[dict[str, Any]]) -> str:

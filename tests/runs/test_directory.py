@@ -168,6 +168,8 @@ def test_metrics_that_are_gone(tmp_path: Path) -> None:
         '{"step": 3, "loss": {"total": 1}, "seconds": "1"}',
         '{"step": 3, "loss": {"total": 1}, "seconds": 1, "kept_by_class": 5}',
         '{"step": 3, "loss": {"total": 1}, "seconds": 1, "kept_by_class": []}',
+        '{"step": 3, "loss": {"total": 1}, "seconds": 1, "kept_by_class": [1e308]}',
+        '{"step": 3, "loss": {"total": 1e308}, "seconds": 1}',
         '{"step": 3, "loss": {"total": 1}, "seconds": 1, "kept_by_class": [1], "guessed_by_class": [1, 2]}',
     )
     for content in (None, "", "[]\n", '{"step": 3}\n', "no json", *nearly):
