@@ -246,7 +246,7 @@ def is_open(path: Path) -> bool:
 
 def written(folder: Path) -> bool:
     """Is it fewlabel's own, and no part of anybody's pictures?"""
-    return any((folder / name).exists() for name in WRITTEN)
+    return any(os.path.exists(folder / name) for name in WRITTEN)  # False where the folder may not be opened
 
 
 def read_pictures(

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from fewlabel.data import Examples, ImageKind, load, load_test
-from fewlabel.data.folder import read_unlabelled
+from fewlabel.data.folder import read_unlabelled, written
 from fewlabel.errors import UserError
 
 Colour = tuple[int, int, int]
@@ -321,3 +321,11 @@ def test_a_folder_that_may_not_be_opened_is_left_out_and_told(photos: Path, monk
     assert found.train.names == ["a.png", "cat/old/3.png", "z.bmp"]
     assert found.train.classes == ("cat",)
     assert "Left out, since they cannot be opened: dog." in found.notes
+
+
+def test_whether_a_folder_is_ours_may_not_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(path: Any, **_: Any) -> Any:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "stat", denied)
+    assert not written(tmp_path)
