@@ -126,7 +126,7 @@ def test_classes_in_another_order_are_the_same_classes() -> None:
     [
         ([], "there are no inputs"),
         (np.zeros((0, 16, 16, 3)), "there are no inputs"),
-        (np.zeros((16, 16), np.uint8), "no batch of images"),
+        (np.zeros((16, 16), np.uint8), "not a batch of images"),
         (None, "neither numbers nor pictures"),
         (["a.png", 3], "neither numbers nor pictures"),
         ("nofile.png", "cannot read the picture nofile.png"),

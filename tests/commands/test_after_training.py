@@ -72,9 +72,9 @@ def test_links(place: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("photos", "--sort", "photos/sorted"), "lies within photos"),
+        (("photos", "--sort", "photos/sorted"), "is inside photos"),
         (("photos", "--link"), "--link is for --sort FOLDER"),
-        (("rows.npz", "--sort", "x"), "rows of an .npz file cannot be sorted"),
+        (("rows.npz", "--sort", "x"), "cannot be sorted into folders"),
     ],
 )
 def test_what_cannot_be_sorted(place: Path, words: tuple[str, ...], message: str) -> None:
