@@ -188,6 +188,47 @@ class Prototypes(ICL):
         return {"contrast": self.weight * (mix[:count] * own + (1 - mix[:count]) * other).mean()}
 
 
+class SoftPrototypes(Prototypes):
+    """The same for all images, sure or not: a mix lies between the prototypes as the predictions of both say."""
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        z, mixed = embeddings(out, "weak", "mixed")
+        predictions = out["weak"].logits.detach().softmax(1)
+        with torch.no_grad():
+            share = max(1 - self.momentum, 1 / (step.index + 1))
+            means = predictions.T @ z.detach()
+            self.prototypes.copy_(F.normalize(self.prototypes.lerp(F.normalize(means, dim=1), share), dim=1))
+        wanted = self.mix(step, predictions, predictions)
+        return {"contrast": self.weight * F.cross_entropy(mixed @ self.prototypes.T.clone() / self.temperature, wanted)}
+
+
+class ToClasses(ICL):
+    """The classifier's weights are the prototypes: the prediction of a mix is the mix of predictions (sure ones)."""
+
+    threshold: ClassVar[float] = 0.95
+
+    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
+        predictions = out["weak"].logits.detach().softmax(1)
+        confidence, guess = predictions.max(1)
+        wanted, sure = self.wanted(predictions, guess), (confidence >= self.threshold).to(predictions.dtype)
+        _, partner = step.pairs(len(predictions), self.beta, "icl")
+        kept = (sure * sure[partner])[: self.count(len(sure))]
+        logs = out["mixed"].logits.log_softmax(1)
+        return {"contrast": self.weight * (-(self.mix(step, wanted, wanted) * logs).sum(1) * kept).mean()}
+
+    def wanted(self, predictions: Tensor, guess: Tensor) -> Tensor:
+        return F.one_hot(guess, predictions.shape[1]).to(predictions.dtype)
+
+
+class ToSoftClasses(ToClasses):
+    """The same for all images, with their predictions as they are."""
+
+    threshold: ClassVar[float] = 0.0
+
+    def wanted(self, predictions: Tensor, guess: Tensor) -> Tensor:
+        return predictions
+
+
 class FixMix(FixMatch):
     """FixMatch whose strong views are mixed in pairs; each asks for both pseudo-labels, by their shares."""
 
@@ -256,6 +297,10 @@ CANDIDATES: dict[str, Candidate] = {
     ),
     "prototypes, T 0.2": ("fixmatch+icl", Prototypes, {"icl.share": 0.5, "icl.temperature": 0.2}, {}),
     "prototypes, T 0.1": ("fixmatch+icl", Prototypes, {"icl.share": 0.5, "icl.temperature": 0.1}, {}),
+    "soft prototypes, T 0.1": ("fixmatch+icl", SoftPrototypes, {"icl.share": 0.5, "icl.temperature": 0.1}, {}),
+    "to classes": ("fixmatch+icl", ToClasses, {"icl.share": 0.5, "icl.weight": 0.5}, {}),
+    "to classes, weight 1": ("fixmatch+icl", ToClasses, {"icl.share": 0.5, "icl.weight": 1.0}, {}),
+    "to soft classes": ("fixmatch+icl", ToSoftClasses, {"icl.share": 0.5, "icl.weight": 1.0}, {}),
     "comatch": ("comatch", None, {}, {}),
     "comatch with icl": ("comatch+icl", None, {}, {}),
     "simmatch": ("simmatch", None, {}, {}),

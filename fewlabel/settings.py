@@ -41,7 +41,9 @@ class Setting:
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"{name} must be a finite number, not {value}.")
         if abs(value) > LARGEST:
-            raise UserError(f"{name} must be a number below {LARGEST:g}, not {str(value)[:20]}...")
+            shown = str(value)
+            shown = shown if len(shown) <= 20 else f"{shown[:20]}..."
+            raise UserError(f"{name} must be a number below {LARGEST:g}, not {shown}.")
         bounds = (
             ("at least", self.least, self.least is None or value >= self.least),
             ("at most", self.most, self.most is None or value <= self.most),

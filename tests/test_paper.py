@@ -271,7 +271,8 @@ def test_a_failure_is_kept_and_stops_no_other_run(tmp_path: Path, monkeypatch: p
     def train(one: Recipe, **_: Any) -> SimpleNamespace:
         if broken and one.method == "fixmatch":
             raise RuntimeError("no luck")
-        return SimpleNamespace(accuracy=0.5, history=[{"step": 12, "seconds": 60.0, "accuracy": 0.5}])
+        history = [{"step": 12, "seconds": 60.0, "accuracy": 0.5}]
+        return SimpleNamespace(accuracy=0.5, history=history, directory=tmp_path / "run")
 
     monkeypatch.setattr(grid, "train", train)
     told: list[Result] = []
