@@ -94,19 +94,21 @@ class Prepared:
     def times(self, matrix: Array) -> Array:
         return np.concatenate([self._made(part) @ matrix for part in self._parts()])
 
-    def reduced(self) -> Array:
+    def reduced(self, dtype: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
         """In the directions in which they vary most."""
-        if self._rows.shape[1] <= DIMENSIONS:
-            return self[:]
-        products = np.zeros((self._rows.shape[1],) * 2)
+        width = self._rows.shape[1]
+        if width <= DIMENSIONS:
+            return np.concatenate([self._made(part).astype(dtype, copy=False) for part in self._parts()])
+        products = np.zeros((width, width))
         for part in self._parts():
             made = self._made(part)
             products += made.T @ made
         _, directions = np.linalg.eigh(products)
-        return unit(self.times(directions[:, -DIMENSIONS:]))
+        main = directions[:, -DIMENSIONS:]
+        return np.concatenate([unit(self._made(part) @ main).astype(dtype, copy=False) for part in self._parts()])
 
     def _parts(self) -> Iterator[NDArray[np.float32]]:
-        return (self._rows[first : first + PART] for first in range(0, len(self._rows), PART))
+        return parts_of(self._rows)
 
     def _scaled(self, part: NDArray[np.float32]) -> Array:
         values = part.astype(np.float64)
@@ -114,6 +116,10 @@ class Prepared:
 
     def _made(self, part: NDArray[np.float32]) -> Array:
         return unit(self._scaled(part) - self._mean)
+
+
+def parts_of(rows: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
+    return (rows[first : first + PART] for first in range(0, len(rows), PART))
 
 
 def unit(rows: Array) -> Array:

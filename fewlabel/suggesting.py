@@ -17,7 +17,7 @@ from .data import NAMED, UNLABELLED, Examples, Roles, load_for
 from .data.labels import LabelFiles, as_paths
 from .encoders import NONE, PHOTOS
 from .errors import UserError
-from .guessing import Prepared, nearest
+from .guessing import Prepared, nearest, parts_of
 from .model import load_model
 from .predictions import write_sheet
 from .runs import RunDirectory
@@ -32,6 +32,7 @@ SMALLEST = 5  # rows of a group that is worth a label
 NEIGHBOURS = 20  # by which a row is typical
 SAME = 0.995  # cosine similarity from which on two rows are near-duplicates
 SAMPLE = 20_000  # rows by which groups are found, at most
+CANDIDATES = 20_000  # of a group, at most: of a larger one evenly spaced rows are looked at
 UNCERTAIN = 10  # times as many uncertain examples as suggestions are looked at
 
 
@@ -58,7 +59,7 @@ def find_suggestions(
 ) -> Suggestions:
     """The same, with what was seen on the way; with a model's `probabilities` uncertain rows are suggested."""
     array = np.asarray(rows, dtype=np.float32)
-    if array.ndim != 2 or not np.isfinite(array).all():
+    if array.ndim != 2 or not all(np.isfinite(part).all() for part in parts_of(array)):
         raise UserError("the rows must be numbers (N, D), without NaN and infinity.")
     labelled = np.zeros(len(array), bool) if labels is None else np.asarray(labels) != UNLABELLED
     if len(labelled) != len(array):
@@ -68,7 +69,7 @@ def find_suggestions(
     free = np.flatnonzero(~labelled)
     if not len(free):
         raise UserError("every example has a label already: there is nothing to suggest.")
-    whole = Prepared(array).reduced().astype(np.float32)
+    whole = Prepared(array).reduced(np.float32)
     if probabilities is not None:
         return uncertain_and_diverse(whole, labelled, probabilities, n, seed)
     return typical(whole, labelled, n, seed)
@@ -135,6 +136,8 @@ def by_typicality(rows: NDArray[np.float32], members: NDArray[np.int64]) -> tupl
     """
     if len(members) < 2:
         return members, float(len(members))
+    step = -(-len(members) // CANDIDATES)
+    members = members[::step]
     inside = rows[members].astype(np.float64)
     count = min(len(members) - 1, 3 * NEIGHBOURS)
     _, similarity = nearest(inside, inside, count, skip_self=True)
@@ -143,7 +146,7 @@ def by_typicality(rows: NDArray[np.float32], members: NDArray[np.int64]) -> tupl
     similarity = np.where(same, -1.0, similarity)
     best = -np.sort(-similarity, axis=1)[:, :wanted]
     distance = np.sqrt(np.maximum(2 - 2 * best, 0)).mean(1)
-    return members[np.argsort(distance, kind="stable")], float((1 / (1 + same.sum(1))).sum())
+    return members[np.argsort(distance, kind="stable")], step * float((1 / (1 + same.sum(1))).sum())
 
 
 def has_duplicate(rows: NDArray[np.float32], position: int, others: list[int]) -> bool:

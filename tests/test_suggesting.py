@@ -53,6 +53,16 @@ def test_typical_rows_first() -> None:
     assert by_typicality(np.concatenate([rows, rows[:1]]), np.arange(6))[1] == 5
 
 
+def test_of_a_large_group_evenly_spaced_rows_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = heaps()
+    monkeypatch.setattr("fewlabel.suggesting.CANDIDATES", 20)
+    directions = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    found, distinct = by_typicality(directions, np.arange(len(rows)))
+    assert sorted(found) == list(range(0, len(rows), 18))
+    assert distinct == pytest.approx(18 * by_typicality(directions, np.arange(0, len(rows), 18))[1])
+    assert sorted(labels[suggest(rows, 6)]) == list(range(6))
+
+
 def test_copies_are_suggested_once_and_do_not_look_typical() -> None:
     rows, labels = heaps(each=40, classes=3)
     outlier = rows[labels == 0].mean(0) + 6
