@@ -88,7 +88,7 @@ def read_row_file(file: RowFile, kind: RowKind, labels: LabelFiles, test: str | 
     """Rows to train on and, from another file with the same columns, to test on."""
     if test is not None and Path(test).resolve() == file.path.resolve():
         raise UserError(f"--test is the file that is trained on, {file.path}: give another one.")
-    listing, notes = file.listing(), list[str]()
+    listing, notes = file.listing(), file.records.notes()
     found, source = given_labels(file, listing, labels, notes)
     classes = classes_in(file, found, source)
     kept = [position for position, label in enumerate(found) if label != NO_CLASS]
