@@ -66,17 +66,24 @@ def folder_roles(data: str | Path, subfolders: bool) -> Roles | None:
 class RowFile:
     """A file of which some columns are learnt from. Rows are read anew each time, and never all at once."""
 
-    def __init__(self, path: Path, roles: Roles, columns: Sequence[str] = ()) -> None:
-        """All columns that have no other role, or those `columns` that a model was trained on."""
+    def __init__(self, path: Path, roles: Roles, columns: Sequence[str] = (), unused: Sequence[str] = ()) -> None:
+        """All columns that have no other role, or those `columns` that a model was trained on.
+
+        Of these it does not use some: they may be missing, and their cells are empty then.
+        """
         self.path, self.roles, self.records = path, roles, open_records(path)
         self.columns = list(columns) or roles.inputs(self.records)
         if not self.columns:
             raise UserError(f"{path} has no column to learn from.")
-        self._places = [self.records.column(name) for name in self.columns]
+        missing = set(unused) - set(self.records.header)
+        self._places = [None if name in missing else self.records.column(name) for name in self.columns]
 
     def inputs(self) -> Iterator[list[str]]:
         """The cells that are learnt from, of each row."""
-        return ([cells[place] for place in self._places] for cells in self.records)
+        return (self._mine(cells) for cells in self.records)
+
+    def _mine(self, cells: Sequence[str]) -> list[str]:
+        return ["" if place is None else cells[place] for place in self._places]
 
     def listing(self) -> "Listing":
         """Names, labels and what is shown of all rows, in one pass."""
@@ -85,7 +92,7 @@ class RowFile:
         key = None if self.roles.id is None else self.records.column(self.roles.id)
         seen = set[str]()
         for number, cells in enumerate(self.records, 1):
-            mine = [cells[place] for place in self._places]
+            mine = self._mine(cells)
             name = row_name(number, mine) if key is None else cells[key]
             if key is not None:
                 if not name or name in seen:

@@ -36,6 +36,11 @@ class RowKind(VectorKind):
     def inputs(self) -> tuple[str, ...]:
         """The columns of a file that are learnt from."""
 
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Those of them that are left out."""
+        return ()
+
     @abstractmethod
     def of_cells(self, rows: Iterable[Sequence[str]], count: int) -> Tensor:
         """(count, columns) of rows of cells, one cell for each of `inputs`."""
@@ -81,7 +86,7 @@ class RowKind(VectorKind):
             raise UserError(f"{path} is not a file of rows such as .csv, which this model needs.")
         roles = self.roles
         label = roles.label if roles.label in open_records(path).header else None
-        return RowFile(path, Roles(roles.text, label, roles.id), self.inputs)
+        return RowFile(path, Roles(roles.text, label, roles.id), self.inputs, self.unused)
 
 
 def read_row_file(file: RowFile, kind: RowKind, labels: LabelFiles, test: str | Path | None) -> Dataset:

@@ -151,6 +151,21 @@ def test_tables(place: Path) -> None:
     assert len(rows_of(place / "fruit-next.csv")) == 3
 
 
+def test_a_column_that_was_left_out_need_not_be_there(place: Path) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    table = pandas.read_csv(place / "fruit.csv", sep=";")
+    table.assign(shop="A", note="").to_csv(place / "more.csv", index=False)
+    words = ("--label-column", "fruit", "--steps", "2", "--no-floor", "--out", "more")
+    told = done("train", "more.csv", *words, cwd=place)
+    assert "shop: left out (the same in all rows); note: left out (empty)" in told
+    done("predict", "more", "fruit.csv", "-o", "fewer-columns.csv", cwd=place)
+    done("predict", "more", "more.csv", "-o", "all-columns.csv", cwd=place)
+    fewer, every = (rows_of(place / name) for name in ("fewer-columns.csv", "all-columns.csv"))
+    assert [row["plum"] for row in fewer] == [row["plum"] for row in every]
+    found = load_model(place / "more").predict_proba(table)[:, 2]
+    assert [f"{p:.4f}" for p in found] == [row["plum"] for row in every]
+
+
 def test_a_table_is_exported_with_its_preprocessing(place: Path) -> None:
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     assert "One number per column" in done("export", "table", "--onnx", "fruit.onnx", cwd=place)
