@@ -257,6 +257,7 @@ def test_what_is_told_of_a_file(tmp_path: Path, place: Path) -> None:
     told = done("train", "texts.csv", *words, "run", cwd=tmp_path)
     assert "1 texts are empty" in told and "1 of the columns of texts.csv have no name" in told
     assert "read as Western European (cp1252): texts.csv" in told
+    assert "read as Western European (cp1252): texts.csv" in done("predict", "run", "texts.csv", cwd=tmp_path)
     openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed")
     book = openpyxl.Workbook()
     for line in lines:
