@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 from .errors import UserError
@@ -105,7 +106,8 @@ def write_json(path: Path, content: Any) -> None:
 
 
 # A spreadsheet takes a cell that begins like this for a formula. We write an apostrophe before it, and take it off.
-FORMULA = re.compile(r"'*[=+\-@\t\r]")
+# The same for spaces at the beginning, which are lost otherwise.
+FORMULA = re.compile(r"'*[=+\-@\s]")
 NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?")
 
 
@@ -114,7 +116,8 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]], 
     with replacing(path) as file:
         file.write(codecs.BOM_UTF8)
         text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="", write_through=True)
-        writer = csv.writer(text, lineterminator="\n", delimiter=separator)
+        lines = SimpleNamespace(write=lambda line: text.write(line.removesuffix("\r\n") + "\n"))
+        writer = csv.writer(lines, lineterminator="\r\n", delimiter=separator)  # so that it quotes cells with either
         writer.writerow([neutralised(name) for name in header])
         writer.writerows([neutralised(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
         text.detach()

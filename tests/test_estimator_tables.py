@@ -85,6 +85,16 @@ def test_types_of_pandas_are_read_alike() -> None:
     np.testing.assert_array_equal(fitted.predict_proba(other), fitted.predict_proba(frame))
 
 
+def test_missing_values_of_pandas_in_arrays_and_for_a_model() -> None:
+    table, labels = fruit()
+    table["grams"] = pd.array([None if i % 7 == 0 else i for i in range(len(table))], dtype="Int64")
+    fitted = model().fit(table, few(labels))
+    expected = fitted.predict_proba(table)
+    with pytest.warns(UserWarning, match="feature names"):
+        assert np.array_equal(fitted.predict_proba(table.to_numpy(object)), expected)
+    assert np.array_equal(fitted.model_.predict_proba(table), expected)
+
+
 def test_numbers_that_are_categories() -> None:
     frame = pd.DataFrame({"code": pd.Categorical([3, 1, 2, 3, 1, 2]), "size": [1.5, 2, 3, 4, 5, 6]})
     code, size = columns_of(model().fit(frame, [0, 1, -1, -1, -1, -1]))

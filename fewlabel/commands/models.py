@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ..data import is_folder, is_row_file, load_test
 from ..data.folder import understand
+from ..data.records import open_records
 from ..errors import UserError
 from ..evaluate import Evaluation
 from ..mistakes import check_mistakes, trained_on, write_mistakes
@@ -57,6 +58,8 @@ def predict(
     model = load_model(run, device)
     noun = model.kind.noun
     sure, unsure = model.label(path).split(min_confidence)
+    for note in open_records(Path(path)).notes() if is_row_file(path) else ():
+        print(note)
     sure.write(Path(output))
     print(f"{len(sure)} {noun} labelled, {len(sure.skipped)} could not be read: {output}")
     if not model.calibrated:

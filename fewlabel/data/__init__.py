@@ -18,6 +18,7 @@ from .kind import Kind
 from .labels import LabelFiles
 from .named import NAMED
 from .npz import read_npz
+from .records import SUFFIXES
 from .row_files import Roles, RowFile, folder_roles, is_row_file
 from .row_kind import RowKind, read_row_file
 from .split import few_label_split
@@ -96,7 +97,7 @@ def load(
             raise UserError(f"--subfolders is for folders, not for the file {name}.")
         return load_rows(path, roles or Roles(), labels, test, encoder)
     if roles not in (None, Roles()):
-        raise UserError(f"--text-column and the like are for files of rows, such as .csv, not for {name}.")
+        raise UserError(f"--text-column and the like are for files of rows ({', '.join(SUFFIXES)}), not for {name}.")
     of_folders: dict[str, Any] = {"labels": labels, "subfolders": subfolders, "test": test, "value_range": value_range}
     if encoder is not None and encoder != NONE:
         if is_folder(name):
@@ -118,7 +119,9 @@ def load(
     if is_folder(name):
         return read_folder(path, size=size, **of_folders)
     if path.exists():
-        raise UserError(f"{path} is neither a folder of pictures nor an .npz file.")
+        raise UserError(
+            f"{path} is neither a folder of pictures nor an .npz file nor a file of rows ({', '.join(SUFFIXES)})."
+        )
     if path.suffix or len(path.parts) > 1 or name.endswith("/"):
         raise UserError(f"there is no folder or .npz file {name}.")
     raise unknown("data set or folder", name, NAMED)

@@ -1,7 +1,6 @@
 """Columns of a table as numbers: what each one is, and how a row of cells becomes a row of float32."""
 
 import itertools
-import math
 import re
 import tempfile
 from collections import Counter
@@ -21,12 +20,15 @@ CATEGORIES = 50  # values of a column that have a place of their own; rarer ones
 TOO_MANY = 0.5  # of the rows: a column of more different values tells rows apart, not classes
 COUNTED = 20_000  # different values of a column, at most
 IN_MEMORY = 50_000_000  # numbers of a whole table, at most
+SHOWN = 40  # letters of a cell in a message
 KEPT = 20_000  # numbers of a column from which its median is taken
 DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"  # the day
     r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?"  # and perhaps the time
 )
 DATES = 0.8  # of the cells
+NUMBERS = 0.8  # of the cells: the others are mistakes, where nearly all differ
+LARGEST = 1e30  # what is larger does not fit into float32 together with its square
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Column:
     missing: bool = False  # does a further number say whether it is missing?
     categories: tuple[str, ...] = ()
     why: str = ""  # it was dropped
+    comma: str = ""  # a cell with a decimal comma
 
     @property
     def width(self) -> int:
@@ -50,7 +53,8 @@ class Column:
     def describe(self) -> str:
         if self.role == "number":
             filled = f", missing ones are {self.median:g} and marked" if self.missing else ""
-            return f"{self.name}: number{filled}"
+            comma = f" ({self.comma} is read as {self.comma.replace(',', '.')})" if self.comma else ""
+            return f"{self.name}: number{comma}{filled}"
         if self.role == "category":
             return f"{self.name}: {len(self.categories)} categories and other"
         return f"{self.name}: left out ({self.why})"
@@ -66,7 +70,7 @@ class Column:
         value = as_number(cell)
         if value is None:
             if not is_missing(cell):
-                raise UserError(f"column '{self.name}' holds numbers, but also '{cell}': correct or clear that cell.")
+                raise UserError(f"column '{self.name}' holds numbers, but also '{cell[:SHOWN]}': correct or clear it.")
             return [self.median] + [1.0] * self.missing
         return [value] + [0.0] * self.missing
 
@@ -138,11 +142,12 @@ class Seen:
 
     name: str
     category: bool = False  # whatever it holds
-    leave_out: str = ""  # how the user can do that
     rows: int = 0
     missing: int = 0
     dates: int = 0
-    other: str | None = None  # a cell that is no number
+    others: int = 0  # cells that are not numbers
+    other: str = ""  # the first of them
+    comma: str = ""  # the first number with a decimal comma
     numbers: list[float] = field(default_factory=list)
     values: Counter[str] = field(default_factory=Counter)
 
@@ -154,33 +159,48 @@ class Seen:
         value = as_number(cell)
         if value is None:
             self.other = self.other or cell
+            self.others += 1
             self.dates += DATE.fullmatch(cell) is not None
-        elif len(self.numbers) < KEPT:
-            self.numbers.append(value)
+        else:
+            self.comma = self.comma or (cell if "," in cell else "")
+            if len(self.numbers) < KEPT:
+                self.numbers.append(value)
         if len(self.values) < COUNTED or cell in self.values:
             self.values[cell] += 1
 
+    @property
+    def there(self) -> int:
+        return self.rows - self.missing
+
+    def problem(self) -> tuple[str, str] | None:
+        """Why it cannot be learnt from, and what to do: it holds dates, or tells every row apart."""
+        if self.category or not self.others:
+            return None
+        if self.dates >= DATES * self.there:
+            return f"holds dates, such as {self.other}", "turn dates into numbers"
+        if len(self.values) <= min(TOO_MANY * self.there, COUNTED - 1):
+            return None
+        if self.there - self.others >= NUMBERS * self.there:
+            more = f" and {self.others - 1} more such cells" if self.others > 1 else ""
+            return f"holds numbers, but also '{self.other[:SHOWN]}'{more}", "correct or clear such cells"
+        if self.there <= CATEGORIES:
+            return None
+        many = f"{len(self.values)}{' or more' if len(self.values) == COUNTED else ''}"
+        return (
+            f"has {many} different values in {self.there} rows, such as '{self.other[:SHOWN]}'",
+            "learn from a column of texts with --text-column",
+        )
+
     def decide(self) -> Column:
-        """A number where all cells are, else a category; refuses dates and what tells every row apart."""
-        there = self.rows - self.missing
-        if not there:
+        """A number where all cells are, else a category."""
+        if not self.there:
             return Column(self.name, "dropped", why="empty")
         if len(self.values) == 1 and not self.missing:
             return Column(self.name, "dropped", why="the same in all rows")
         if self.category:
             return self.as_category()
-        if self.other is None:
-            return Column(self.name, "number", float(np.median(self.numbers)), self.missing > 0)
-        if self.dates >= DATES * there:
-            raise UserError(
-                f"column '{self.name}' holds dates, such as {self.other}: {self.leave_out}, or turn it into numbers."
-            )
-        if len(self.values) > min(TOO_MANY * there, COUNTED - 1) and there > CATEGORIES:
-            many = f"{len(self.values)}{' or more' if len(self.values) == COUNTED else ''}"
-            raise UserError(
-                f"column '{self.name}' has {many} different values in {there} rows, such as "
-                f"'{self.other[:40]}': {self.leave_out}, or learn from it as texts (--text-column)."
-            )
+        if not self.others:
+            return Column(self.name, "number", float(np.median(self.numbers)), self.missing > 0, comma=self.comma)
         return self.as_category()
 
     def as_category(self) -> Column:
@@ -192,18 +212,23 @@ def find_form(
     header: Sequence[str],
     rows: Iterable[Sequence[str]],
     categories: Collection[str] = (),
-    leave_out: str = "leave it out with --drop '{}'",
+    leave_out: str = "add --drop '{}'",
 ) -> tuple[TableForm, int]:
     """What each column becomes, and how many rows there are.
 
-    `categories` are columns whose numbers are names; `leave_out` tells the user how to leave out a column.
+    `categories` are columns whose numbers are names; `leave_out` tells the user how to leave out columns.
     """
-    seen = [Seen(name, name in categories, leave_out.format(name)) for name in header]
+    seen = [Seen(name, name in categories) for name in header]
     count = 0
     for cells in rows:
         count += 1
         for column, cell in zip(seen, cells, strict=True):
             column.add(cell)
+    problems = {column.name: found for column in seen if (found := column.problem()) is not None}
+    if problems:
+        told = "; ".join(f"column '{name}' {why}" for name, (why, _) in problems.items())
+        ways = dict.fromkeys((leave_out.format(",".join(problems)), *(way for _, way in problems.values())))
+        raise UserError(f"{told}: {', or '.join(ways)}.")
     form = TableForm(tuple(column.decide() for column in seen))
     if count and not form.width:
         raise UserError("no column is left to learn from: all are empty, the same in all rows, or dropped.")
@@ -211,11 +236,13 @@ def find_form(
 
 
 def as_number(cell: str) -> float | None:
-    """A finite number, also with a decimal comma; None where it is none."""
+    """A number that fits into float32, also with a decimal comma; None where it is none."""
+    if "_" in cell:  # which Python takes for a part of numbers
+        return None
     try:
         value = float(cell)
     except ValueError:
         if not re.fullmatch(r"[+-]?\d+,\d+", cell):
             return None
         value = float(cell.replace(",", "."))
-    return value if math.isfinite(value) else None
+    return value if abs(value) <= LARGEST else None

@@ -101,9 +101,4 @@ def frame_cells(inputs: Any) -> Iterator[Sequence[str]]:
     if not hasattr(inputs, "iloc"):
         return ([as_cell(value) for value in row] for row in np.asarray(inputs, dtype=object))
     columns = (inputs.iloc[:, place] for place in range(inputs.shape[1]))
-    return zip(*([as_cell(value) for value in known(column)] for column in columns), strict=True)
-
-
-def known(column: Any) -> Any:
-    """The values of a column of pandas, None for those that are missing."""
-    return column.astype(object).where(column.notna(), None)
+    return zip(*([as_cell(value) for value in column] for column in columns), strict=True)

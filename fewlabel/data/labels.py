@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from ..errors import UserError
-from .tables import Row, read_table
+from .tables import Row, guess_note, read_table
 
 NO_CLASS = "(none)"  # the label of pictures that are of no class
 FILE_COLUMNS = ("file", "filename", "image", "path", "filepath", "imagepath", "picture", "name")
@@ -58,6 +58,7 @@ def read_label_file(path: Path, names: "Names", notes: list[str], missing_allowe
     rows = read_table(path, "label file")
     columns, rows = understood(path, rows, names, notes)
     labels, told, missing = dict[str, str](), dict[str, int](), list[str]()
+    notes += guess_note([path])
     names.otherwise.clear()
     counted = 0
     for row in rows:
@@ -83,7 +84,10 @@ def read_label_file(path: Path, names: "Names", notes: list[str], missing_allowe
             labels[name], told[name] = label, row.number
     if missing and not missing_allowed:
         more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
-        raise UserError(f"the label file {path} names {missing[0]}{more}: no such {names.noun} in {names.folder}.")
+        hint = " (was a row changed, or are other columns left out?)" if names.noun == "row" else ""
+        raise UserError(
+            f"the label file {path} names {missing[0]}{more}: no such {names.noun} in {names.folder}{hint}."
+        )
     if columns.guess is not None:
         notes.append(f"{path.name}: {counted} of {len(rows)} rows were changed or confirmed by a person and count.")
     if names.otherwise:

@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -11,12 +12,13 @@ from typing import Any
 
 from ..decode import SUFFIXES as PICTURES
 from ..errors import UserError, unknown
-from .tables import as_text, decoded, separated
+from .tables import SNIFFED, as_text, decoded, guess_note, read_sheet, separated
 
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
-SNIFFED = 1 << 20  # bytes by which encoding and separator are found
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".xlsx", ".parquet")
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "#n/a"})
+NOTHING = frozenset({"nan", "NaT", "<NA>"})  # of numpy and pandas
 LONGEST = 1 << 24  # characters of one cell
+END = "\x04"  # a line of our own behind the last one: within a quote that is still open it becomes part of a cell
 CHUNK = 10_000  # rows of a parquet file at a time
 TEXT_FILE = ".txt"
 UNKNOWN_CLASS = ("unlabelled", "unlabeled")  # subfolders of these names are no class
@@ -38,6 +40,12 @@ class Records:
             raise unknown(f"column of {self.path}", name, self.header)
         return self.header.index(name)
 
+    def notes(self) -> list[str]:
+        """What to tell of its encoding and its columns."""
+        unnamed = self.header.count("")
+        left_out = [f"{unnamed} of the columns of {self.path.name} have no name and are left out."] if unnamed else []
+        return guess_note(text_files(self.path) if self.path.is_dir() else [self.path]) + left_out
+
     def __iter__(self) -> Iterator[Cells]:
         """The cells of each row, as many as the header has; missing ones are empty."""
         for number, cells in enumerate(read_rows(self.path, self.header), 1):
@@ -57,7 +65,7 @@ def open_records(path: Path) -> Records:
     if not header:
         raise UserError(f"{path} is empty: it needs a first line with the names of the columns.")
     for place, name in enumerate(header):
-        if name in header[:place]:
+        if name and name in header[:place]:
             raise UserError(f"{path} has two columns called '{name}': rename or remove one.")
     return Records(path, tuple(header))
 
@@ -70,7 +78,7 @@ def read_header(path: Path) -> list[str]:
         return parquet_header(path)
     if kind == ".jsonl":
         return json_header(path)
-    return next(csv_rows(path), [])
+    return next(sheet_rows(path) if kind == ".xlsx" else csv_rows(path), [])
 
 
 def read_rows(path: Path, header: Sequence[str]) -> Iterator[Cells]:
@@ -82,35 +90,48 @@ def read_rows(path: Path, header: Sequence[str]) -> Iterator[Cells]:
     elif kind == ".jsonl":
         yield from ([as_cell(found.get(name)) for name in header] for found in json_objects(path))
     else:
-        rows = csv_rows(path)
+        rows = sheet_rows(path) if kind == ".xlsx" else csv_rows(path)
         next(rows)
         yield from rows
 
 
-# ---- CSV and TSV
+# ---- CSV, TSV and spreadsheets: the rows that are not empty, header included, without spaces around cells
+
+
+def sheet_rows(path: Path) -> Iterator[Cells]:
+    return ([stripped(cell) for cell in cells] for cells in read_sheet(path) if any(cells))
 
 
 def csv_rows(path: Path) -> Iterator[Cells]:
-    """The rows that are not empty, header included, without spaces around cells."""
     with open(path, "rb") as file:
         sample = file.read(SNIFFED)
     encoding, sniffed = decoded(path, sample, "table", whole=len(sample) < SNIFFED)
     separator, rest = separated(sniffed) if path.suffix.lower() != ".tsv" else ("\t", sniffed)
     csv.field_size_limit(LONGEST)
+    count = 0
     try:
         with open(path, encoding=encoding, errors="strict", newline="") as file:
             if len(rest) < len(sniffed):
                 file.readline()  # which named the separator
-            for cells in csv.reader(file, delimiter=separator, skipinitialspace=True):
-                if any(cells):
-                    yield [cell.strip(" \u00a0\r\n") for cell in cells]
+            for cells in csv.reader(itertools.chain(file, (END,)), delimiter=separator, skipinitialspace=True):
+                if cells and cells[-1].endswith(END) and cells != [END]:
+                    raise UserError(
+                        f"{path} has a quote that opens in row {count} and never closes: remove or double it."
+                    )
+                if any(cells) and cells != [END]:
+                    yield [stripped(cell) for cell in cells]
+                    count += 1
     except UnicodeDecodeError as error:
+        name = encoding.removesuffix("-sig").upper()
         raise UserError(
-            f"{path} is in {encoding} at its beginning, but not byte {error.start} and after: save it in one encoding, "
-            "UTF-8 best."
+            f"{path} begins in {name}, but after row {count} is another encoding: save all of it as UTF-8."
         ) from error
     except csv.Error as error:
         raise UserError(f"{path} is not a CSV file ({error}).") from error
+
+
+def stripped(cell: str) -> str:
+    return cell.strip(" \u00a0\r\n")
 
 
 # ---- a folder of .txt files
@@ -133,12 +154,16 @@ def is_text_folder(path: Path) -> bool:
     return found > 1
 
 
+def text_files(folder: Path) -> list[Path]:
+    found = sorted(folder.rglob(f"*{TEXT_FILE}"))
+    hidden = {path for path in found if any(part.startswith(".") for part in path.relative_to(folder).parts)}
+    return [path for path in found if path not in hidden and path.is_file()]
+
+
 def folder_rows(folder: Path) -> Iterator[Cells]:
     """Path, text and subfolder of each file, in the order of the paths."""
-    for path in sorted(folder.rglob(f"*{TEXT_FILE}")):
+    for path in text_files(folder):
         name = path.relative_to(folder)
-        if any(part.startswith(".") for part in name.parts) or not path.is_file():
-            continue
         text = as_text(path, path.read_bytes(), "text")
         top = name.parts[0] if len(name.parts) > 1 else ""
         yield [name.as_posix(), text.strip(), "" if top.lower() in UNKNOWN_CLASS else top]
@@ -156,8 +181,12 @@ def json_objects(path: Path) -> Iterator[dict[str, Any]]:
                 found = json.loads(line)
                 if not isinstance(found, dict):
                     raise ValueError("it is no object")
+            except RecursionError as error:
+                raise UserError(f"line {number} of {path} is nested too deeply.") from error
             except ValueError as error:
-                raise UserError(f"line {number} of {path} is not a JSON object ({error}).") from error
+                raise UserError(
+                    f"line {number} of {path} is not a JSON object ({error}): it needs one a line, in UTF-8."
+                ) from error
             yield found
 
 
@@ -171,10 +200,10 @@ def json_header(path: Path) -> list[str]:
 
 def as_cell(value: Any) -> str:
     """As it would stand in a CSV file."""
-    if value is None or value != value:  # NaN
+    if value is None or (not isinstance(value, str) and str(value) in NOTHING):
         return ""
     if isinstance(value, dict | list):
-        raise UserError("a cell holds a list or an object: texts, numbers and categories can be used.")
+        return json.dumps(value, ensure_ascii=False, default=str)
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip()

@@ -3,6 +3,7 @@
 import hashlib
 import tempfile
 import weakref
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,13 +38,18 @@ class Roles:
         return {"text_column": self.text, "label_column": self.label, "id_column": self.id, "drop": drop}
 
     def inputs(self, records: Records) -> list[str]:
-        """The columns that are learnt from."""
-        for name in (self.text, self.label, self.id, *self.drop):
-            if name is not None:
-                records.column(name)
+        """The columns that are learnt from. One without a name is not: it may be the number of the row."""
+        given = [name for name in (self.text, self.label, self.id, *self.drop) if name is not None]
+        for name in given:
+            records.column(name)
+            if given.count(name) > 1:
+                raise UserError(
+                    f"column '{name}' is named twice: --text-column, --label-column, --id-column and --drop need a "
+                    "column of their own each."
+                )
         if self.text is not None:
             return [self.text]
-        return [name for name in records.header if name not in (self.label, self.id, *self.drop)]
+        return [name for name in records.header if name and name not in given]
 
 
 def is_row_file(data: str | Path) -> bool:
@@ -60,32 +66,39 @@ def folder_roles(data: str | Path, subfolders: bool) -> Roles | None:
 class RowFile:
     """A file of which some columns are learnt from. Rows are read anew each time, and never all at once."""
 
-    def __init__(self, path: Path, roles: Roles, columns: Sequence[str] = ()) -> None:
-        """All columns that have no other role, or those `columns` that a model was trained on."""
+    def __init__(self, path: Path, roles: Roles, columns: Sequence[str] = (), unused: Sequence[str] = ()) -> None:
+        """All columns that have no other role, or those `columns` that a model was trained on.
+
+        Of these it does not use some: they may be missing, and their cells are empty then.
+        """
         self.path, self.roles, self.records = path, roles, open_records(path)
         self.columns = list(columns) or roles.inputs(self.records)
         if not self.columns:
             raise UserError(f"{path} has no column to learn from.")
-        self._places = [self.records.column(name) for name in self.columns]
+        missing = set(unused) - set(self.records.header)
+        self._places = [None if name in missing else self.records.column(name) for name in self.columns]
 
     def inputs(self) -> Iterator[list[str]]:
         """The cells that are learnt from, of each row."""
-        return ([cells[place] for place in self._places] for cells in self.records)
+        return (self._mine(cells) for cells in self.records)
+
+    def _mine(self, cells: Sequence[str]) -> list[str]:
+        return ["" if place is None else cells[place] for place in self._places]
 
     def listing(self) -> "Listing":
         """Names, labels and what is shown of all rows, in one pass."""
         names, labels, shown, digest = list[str](), list[str](), Previews(), hashlib.sha256()
         label = None if self.roles.label is None else self.records.column(self.roles.label)
         key = None if self.roles.id is None else self.records.column(self.roles.id)
-        seen = dict[str, int]()
+        seen = set[str]()
         for number, cells in enumerate(self.records, 1):
-            mine = [cells[place] for place in self._places]
+            mine = self._mine(cells)
             name = row_name(number, mine) if key is None else cells[key]
             if key is not None:
                 if not name or name in seen:
-                    why = f"has the same as row {seen[name]}" if name else "has none"
+                    why = f"has the same as row {names.index(name) + 1}" if name else "has none"
                     raise UserError(f"--id-column {self.roles.id} must name every row, but row {number} {why}.")
-                seen[name] = number
+                seen.add(name)
             names.append(name)
             labels.append("" if label is None else as_label(cells[label]))
             shown.add(self.describe(mine))
@@ -112,7 +125,7 @@ class Listing(NamedTuple):
 class Previews:
     """The beginning of each row, to be shown to people: on disk, since there may be millions."""
 
-    ends: list[int] = field(default_factory=list)
+    ends: "array[int]" = field(default_factory=lambda: array("Q"))
 
     def __post_init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # for as long as the examples live

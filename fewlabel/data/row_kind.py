@@ -36,6 +36,11 @@ class RowKind(VectorKind):
     def inputs(self) -> tuple[str, ...]:
         """The columns of a file that are learnt from."""
 
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Those of them that are left out."""
+        return ()
+
     @abstractmethod
     def of_cells(self, rows: Iterable[Sequence[str]], count: int) -> Tensor:
         """(count, columns) of rows of cells, one cell for each of `inputs`."""
@@ -81,14 +86,14 @@ class RowKind(VectorKind):
             raise UserError(f"{path} is not a file of rows such as .csv, which this model needs.")
         roles = self.roles
         label = roles.label if roles.label in open_records(path).header else None
-        return RowFile(path, Roles(roles.text, label, roles.id), self.inputs)
+        return RowFile(path, Roles(roles.text, label, roles.id), self.inputs, self.unused)
 
 
 def read_row_file(file: RowFile, kind: RowKind, labels: LabelFiles, test: str | Path | None) -> Dataset:
     """Rows to train on and, from another file with the same columns, to test on."""
     if test is not None and Path(test).resolve() == file.path.resolve():
         raise UserError(f"--test is the file that is trained on, {file.path}: give another one.")
-    listing, notes = file.listing(), list[str]()
+    listing, notes = file.listing(), file.records.notes()
     found, source = given_labels(file, listing, labels, notes)
     classes = classes_in(file, found, source)
     kept = [position for position, label in enumerate(found) if label != NO_CLASS]

@@ -46,6 +46,10 @@ class TableKind(RowKind):
     def inputs(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.form.columns)
 
+    @property
+    def unused(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.form.columns if not column.width)
+
     def statistics(self, inputs: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor]:
         """Numbers as other vectors; what is 0 or 1, of categories and missing values, keeps its size."""
         sample = inputs[:: -(-len(inputs) // most)]
@@ -69,9 +73,10 @@ class TableKind(RowKind):
         if names is None:
             return super().read(inputs)
         for name in self.inputs:
-            if name not in names:
+            if name not in names and name not in self.unused:
                 raise UserError(f"the table has no column '{name}', which the model was trained on.")
-        columns = [[as_cell(value) for value in inputs[name]] for name in self.inputs]
+        nothing = [""] * len(inputs)
+        columns = [[as_cell(x) for x in inputs[name]] if name in names else nothing for name in self.inputs]
         return self.of_cells(list(zip(*columns, strict=True)), len(inputs))
 
     def export_metadata(self) -> dict[str, str]:

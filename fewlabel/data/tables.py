@@ -1,9 +1,11 @@
 """Tables as people and spreadsheets write them: rows of cells, whatever the separator and the encoding."""
 
 import codecs
+import contextlib
 import csv
 import io
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +13,9 @@ from ..errors import UserError
 from ..files import as_written
 
 SEPARATORS = (",", ";", "\t")
+SNIFFED = 1 << 20  # bytes by which an encoding is found
+TEXTS = (".csv", ".tsv", ".txt")
+FALLBACK = "cp1252"  # of files that are not UTF
 LOOKED_AT = 50  # lines by which the separator is found
 
 
@@ -26,7 +31,7 @@ def read_table(path: Path, what: str) -> list[Row]:
     except OSError as error:
         raise UserError(f"cannot read the {what} {path} ({error.strerror}).") from error
     sheet = path.suffix.lower() == ".xlsx"
-    rows = read_sheet(path, content) if sheet else read_text(path, as_text(path, content, what), what)
+    rows = read_sheet(path) if sheet else read_text(path, as_text(path, content, what), what)
     numbered = [Row(number, [as_meant(cell) for cell in cells]) for number, cells in enumerate(rows, 1)]
     return [row for row in numbered if any(row.cells)]
 
@@ -44,10 +49,12 @@ def decoded(path: Path, content: bytes, what: str, whole: bool = True) -> tuple[
     elif max(zeros) > len(content[:1000]) // 4:  # of two bytes for one letter, one is zero
         encodings = ["utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"]
     else:
-        encodings = ["utf-8-sig", "cp1252"]
+        encodings = ["utf-8-sig", FALLBACK]
     if content.startswith(codecs.BOM_UTF8):  # as we write it, with whatever bytes a file's name has
         return "utf-8-sig", content.decode("utf-8-sig", "surrogateescape")
     for encoding in encodings:
+        if encoding == FALLBACK and mostly_utf8(content):
+            raise UserError(f"the {what} {path} is in UTF-8 with some letters in another encoding: save it as UTF-8.")
         try:
             text = codecs.getincrementaldecoder(encoding)().decode(content, final=whole)
         except UnicodeDecodeError:
@@ -55,6 +62,28 @@ def decoded(path: Path, content: bytes, what: str, whole: bool = True) -> tuple[
         if "\0" not in text:
             return encoding, text
     raise UserError(f"the {what} {path} is not a table in text: save it as CSV.")
+
+
+def guess_note(paths: Sequence[Path]) -> list[str]:
+    """What to tell of texts whose encoding is not certain."""
+    guessed = [path.name for path in paths if path.suffix.lower() in TEXTS and is_guessed(path)]
+    if not guessed:
+        return []
+    names = f"{guessed[0]} and {len(guessed) - 1} more" if len(guessed) > 1 else guessed[0]
+    return [f"Not in UTF-8, so read as Western European ({FALLBACK}): {names}. If letters look wrong, save as UTF-8."]
+
+
+def is_guessed(path: Path) -> bool:
+    with open(path, "rb") as file:
+        sample = file.read(SNIFFED)
+    return decoded(path, sample, "table", whole=len(sample) < SNIFFED)[0] == FALLBACK
+
+
+def mostly_utf8(content: bytes) -> bool:
+    """Are most letters outside of ASCII as in UTF-8?"""
+    text = content.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    return len(text) - len(text.encode("ascii", "ignore")) > 2 * broken
 
 
 def read_text(path: Path, text: str, what: str) -> list[list[str]]:
@@ -93,7 +122,8 @@ def separator_of(text: str) -> str:
         return SEPARATORS[0]
 
 
-def read_sheet(path: Path, content: bytes) -> list[list[str]]:
+def read_sheet(path: Path) -> Iterator[list[str]]:
+    """The rows of its first sheet, one at a time."""
     try:
         from openpyxl import load_workbook
     except ImportError as error:
@@ -101,8 +131,9 @@ def read_sheet(path: Path, content: bytes) -> list[list[str]]:
             f"to read {path} install openpyxl (pip install 'fewlabel[excel]'), or save it as CSV."
         ) from error
     try:
-        book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-        return [[text_of(value) for value in row] for row in book.worksheets[0].iter_rows(values_only=True)]
+        with contextlib.closing(load_workbook(path, read_only=True, data_only=True)) as book:
+            for row in book.worksheets[0].iter_rows(values_only=True):
+                yield [text_of(value) for value in row]
     except Exception as error:  # a damaged file makes it raise whatever
         raise UserError(f"{path} is not an .xlsx file that can be read ({error}).") from error
 

@@ -82,10 +82,17 @@ class TextKind(RowKind):
 
 
 def text_kind(file: RowFile, encoder_name: str) -> tuple[TextKind, list[str]]:
-    """Features of an encoder; says how many texts are longer than it reads."""
+    """Features of an encoder; says how many texts are longer than it reads, and how many are empty."""
     encoder = find_text_encoder(encoder_name)
-    cut = sum(encoder.too_long(cells[0]) for cells in file.inputs())
-    notes = [f"{cut} texts are longer than {encoder.longest} word pieces: only their beginning is read."] if cut else []
+    cut = empty = 0
+    for (text,) in file.inputs():
+        cut += encoder.too_long(text)
+        empty += not text
+    notes = []
+    if cut:
+        notes.append(f"{cut} texts are longer than {encoder.longest} word pieces: only their beginning is read.")
+    if empty:
+        notes.append(f"{empty} texts are empty, and are trained on like the others.")
     assert file.roles.text is not None
     kind = TextKind(
         encoder.features,

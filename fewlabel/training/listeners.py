@@ -126,5 +126,5 @@ def describe(line: dict[str, Any]) -> str:
     if "accuracy" in line:
         words.append(f"test {line['accuracy']:.2%}")
     if "images_per_second" in line:
-        words.append(f"{line['images_per_second']:.0f} images/s")
+        words.append(f"{line['images_per_second']:.0f} examples/s")
     return ", ".join(words)

@@ -110,7 +110,7 @@ def test_labels_in_a_file_of_their_own(place: Path) -> None:
     changed = (place / "texts.csv").read_text().replace("They talked about", "They spoke about")
     (place / "changed.csv").write_text(changed)
     words = ("train", "changed.csv", "--text-column", "text", "--labels", "to-label.csv", "--out", "other")
-    assert "no such row" in refused(*words, cwd=place)
+    assert "no such row in " in (told := refused(*words, cwd=place)) and "was a row changed" in told
 
 
 def test_audit_and_correction(place: Path) -> None:
@@ -151,6 +151,21 @@ def test_tables(place: Path) -> None:
     assert len(rows_of(place / "fruit-next.csv")) == 3
 
 
+def test_a_column_that_was_left_out_need_not_be_there(place: Path) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    table = pandas.read_csv(place / "fruit.csv", sep=";")
+    table.assign(shop="A", note="").to_csv(place / "more.csv", index=False)
+    words = ("--label-column", "fruit", "--steps", "2", "--no-floor", "--out", "more")
+    told = done("train", "more.csv", *words, cwd=place)
+    assert "shop: left out (the same in all rows); note: left out (empty)" in told
+    done("predict", "more", "fruit.csv", "-o", "fewer-columns.csv", cwd=place)
+    done("predict", "more", "more.csv", "-o", "all-columns.csv", cwd=place)
+    fewer, every = (rows_of(place / name) for name in ("fewer-columns.csv", "all-columns.csv"))
+    assert [row["plum"] for row in fewer] == [row["plum"] for row in every]
+    found = load_model(place / "more").predict_proba(table)[:, 2]
+    assert [f"{p:.4f}" for p in found] == [row["plum"] for row in every]
+
+
 def test_a_table_is_exported_with_its_preprocessing(place: Path) -> None:
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     assert "One number per column" in done("export", "table", "--onnx", "fruit.onnx", cwd=place)
@@ -184,7 +199,7 @@ BAD = {
     "did you mean topic?": ("texts.csv", "--text-column", "text", "--label-column", "topics"),
     "has a class of its own": ("texts.csv", "--text-column", "text", "--label-column", "many"),
     "has no labelled texts": ("texts.csv", "--text-column", "text"),
-    "learn from it as texts": ("texts.csv", "--label-column", "topic"),
+    "has 72 different values in 72 rows": ("texts.csv", "--label-column", "topic"),
     "unknown encoder of texts 'lite0'": ("texts.csv", "--text-column", "text", "--encoder", "lite0"),
     "is for pictures and texts": ("fruit.csv", "--label-column", "fruit", "--encoder", "lite0"),
     "--tune is for pictures": ("texts.csv", "--text-column", "text", "--label-column", "topic", "--tune"),
@@ -194,10 +209,15 @@ BAD = {
     "has a header and no row": ("header.csv", "--label-column", "b"),
     "is empty": ("empty.csv", "--label-column", "b"),
     "holds dates": ("dates.csv", "--label-column", "b"),
-    "must name every row": ("texts.csv", "--text-column", "text", "--label-column", "topic", "--id-column", "topic"),
+    "must name every row": ("texts.csv", "--text-column", "text", "--id-column", "topic"),
     "--size is for pictures": ("texts.csv", "--text-column", "text", "--size", "32"),
     "are for files of rows": ("digits", "--text-column", "text"),
     "is the file that is trained on": ("fruit.csv", "--label-column", "fruit", "--test", "fruit.csv"),
+    "column 'topic' is named twice": ("texts.csv", "--text-column", "topic", "--label-column", "topic"),
+    "in UTF-8 with some letters": ("mixed.csv", "--text-column", "text", "--label-column", "topic"),
+    "a quote that opens in row 2": ("quote.csv", "--label-column", "b"),
+    "also '1e300'": ("large.csv", "--label-column", "b"),
+    "files of rows (.csv, .tsv": ("rows.ods", "--label-column", "b"),
     "--subfolders is for folders": ("fruit.csv", "--label-column", "fruit", "--subfolders"),
 }
 
@@ -213,6 +233,10 @@ def test_bad_input(message: str, place: Path, tmp_path: Path) -> None:
     (tmp_path / "header.csv").write_text("a,b\n")
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "dates.csv").write_text("a,b\n2024-01-02,x\n2024-01-03,y\n2024-01-04,\n")
+    (tmp_path / "mixed.csv").write_bytes("text,topic\né,a\nü,b\nö,a\nß,".encode() + "ø\n".encode("cp1252"))
+    (tmp_path / "quote.csv").write_text('a,b\n1,x\n2,"y\n3,x\n4,y\n')
+    (tmp_path / "large.csv").write_text("a,b\n" + "".join(f"{n},{'xy'[n % 2]}\n" for n in range(9)) + "1e300,x\n")
+    (tmp_path / "rows.ods").write_text("a,b\n")
     assert message in refused("train", *BAD[message], "--out", "run", cwd=tmp_path)
     assert not (tmp_path / "run").exists()
 
@@ -221,6 +245,26 @@ def test_a_model_of_texts_and_other_files(place: Path) -> None:
     assert "unknown column of fruit.csv 'text'" in refused("predict", "run", "fruit.csv", "-o", "x.csv", cwd=place)
     assert "is not a file of rows" in refused("predict", "run", "cache", "-o", "x.csv", cwd=place)
     assert "cannot be sorted into folders" in refused("predict", "run", "test.csv", "--sort", "d", cwd=place)
+
+
+def test_what_is_told_of_a_file(tmp_path: Path, place: Path) -> None:
+    """A guessed encoding, columns without a name, empty texts; also of a spreadsheet."""
+    write_texts(tmp_path / "texts.csv")
+    lines = [f"{line}," for line in (tmp_path / "texts.csv").read_text().splitlines()]
+    text = "\n".join([*lines, "t99,,,", "t100,Schön war es,weather,"])
+    (tmp_path / "texts.csv").write_bytes(text.encode("cp1252"))
+    words = ("--text-column", "text", "--label-column", "topic", "--steps", "2", "--no-floor", "--out")
+    told = done("train", "texts.csv", *words, "run", cwd=tmp_path)
+    assert "1 texts are empty" in told and "1 of the columns of texts.csv have no name" in told
+    assert "read as Western European (cp1252): texts.csv" in told
+    assert "read as Western European (cp1252): texts.csv" in done("predict", "run", "texts.csv", cwd=tmp_path)
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    book = openpyxl.Workbook()
+    for line in lines:
+        book.active.append(line.split(",")[:3])
+    book.save(tmp_path / "texts.xlsx")
+    told = done("train", "texts.xlsx", *words, "again", cwd=tmp_path)
+    assert f"{len(TEXTS)} training texts" in told and "6 labelled" in told
 
 
 def test_long_texts_are_cut_and_counted(place: Path, tmp_path: Path) -> None:

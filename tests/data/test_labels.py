@@ -241,6 +241,21 @@ def test_no_cell_is_a_formula_and_it_comes_back(tmp_path: Path, cell: str) -> No
     assert row.cells == [cell, "end"]
 
 
+@pytest.mark.parametrize("name", [" a.png", "\u00a0a.png", "b\rc.png", "\ra.png", "b\r\nc.png", "' a.png", " =1.png"])
+def test_spaces_and_line_breaks_of_names_come_back(tmp_path: Path, name: str) -> None:
+    write_csv(tmp_path / "t.csv", ("file", "label"), [(name, "cat"), ("z.png", "dog")])
+    found = [row.cells for row in read_table(tmp_path / "t.csv", "table")]
+    assert found == [["file", "label"], [name, "cat"], ["z.png", "dog"]]
+
+
+def test_a_guess_of_the_encoding_is_told(photos: Path) -> None:
+    path = write(photos.parent / "l.csv", "file,label\na.png,Привет\n", "cp1251")
+    (note,) = [note for note in load(photos, labels=path).notes if "UTF-8" in note]
+    assert note == ("Not in UTF-8, so read as Western European (cp1252): l.csv. If letters look wrong, save as UTF-8.")
+    write(path, "file,label\na.png,Привет\n")
+    assert not [note for note in load(photos, labels=path).notes if "UTF-8" in note]
+
+
 def test_numbers_are_no_formulas() -> None:
     assert [neutralised(cell) for cell in ("-1", "+0.25", "-1e-05", "3")] == ["-1", "+0.25", "-1e-05", "3"]
 

@@ -1,6 +1,7 @@
 """Tables as files: read a row at a time, in whatever separator, encoding and format."""
 
 import json
+import re
 import tracemalloc
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from fewlabel import UserError
 from fewlabel.data.columns import Column, TableForm, as_number, find_form
 from fewlabel.data.records import open_records, row_name
+from fewlabel.data.row_files import Roles, RowFile
 
 HEADER = ("id", "text", "label")
 ROWS = [["1", "Tea, and; cake", "good"], ["2", 'He said "no"\nand left', ""], ["3", "Füße, 5 €", "bad"]]
@@ -54,6 +56,29 @@ def test_parquet(tmp_path: Path) -> None:
     assert (records.header, list(records)) == (HEADER, ROWS)
 
 
+def test_a_spreadsheet(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    book = openpyxl.Workbook()
+    for row in (HEADER, [None, None, None], [1, " Tea, and; cake ", "good"], *([*row] for row in ROWS[1:])):
+        book.active.append(row)
+    book.save(tmp_path / "d.xlsx")
+    records = open_records(tmp_path / "d.xlsx")
+    assert (records.header, list(records)) == (HEADER, ROWS)
+
+
+def test_lists_and_missing_values_in_objects(tmp_path: Path) -> None:
+    (tmp_path / "b.jsonl").write_text('{"a": 1, "tags": ["x", "ü"]}\n{"a": NaN, "tags": null}\n', encoding="utf-8")
+    assert list(open_records(tmp_path / "b.jsonl")) == [["1", '["x", "ü"]'], ["", ""]]
+
+
+def test_columns_without_a_name_are_left_out(tmp_path: Path) -> None:
+    """The first one numbers the rows, where pandas has written the file; a separator ends each line."""
+    (tmp_path / "t.csv").write_text(",a,b,k,\n0,1,2,x,\n1,3,4,y,\n")
+    file = RowFile(tmp_path / "t.csv", Roles(label="k"))
+    assert file.columns == ["a", "b"]
+    assert file.records.notes() == ["2 of the columns of t.csv have no name and are left out."]
+
+
 def test_a_line_that_names_the_separator(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("sep=|\na|b\n1|2\n")
     records = open_records(tmp_path / "t.csv")
@@ -68,9 +93,18 @@ def test_a_line_that_names_the_separator(tmp_path: Path) -> None:
         ("a.csv", b"a,b\n1,2\n1,2,3\n", "row 2 of .* has 3 cells where the header has 2"),
         ("a.jsonl", b'{"a": 1}\n[1]\n', "line 2 .* is not a JSON object"),
         ("a.jsonl", b'{"a": 1}\n{"a":\n', "line 2 .* is not a JSON object"),
-        ("a.jsonl", b'{"a": [1, 2]}\n', "a cell holds a list or an object"),
+        ("a.jsonl", b'{"a":' + b"[" * 100_000 + b"}", "line 1 .* is nested too deeply"),
+        ("a.jsonl", '{"a": 1}\n'.encode("utf-16"), "is not a JSON object .* in UTF-8"),
+        ("a.csv", b'a,b\n1,2\n3,"4\n5,6\n', "a quote that opens in row 2 and never closes"),
+        ("a.tsv", b'a\tb\n"1\t2\n', "a quote that opens in row 1 and never closes"),
+        ("a.csv", "a,b\né,ü\nà,ö\nß,ø\n".encode() + "é,2\n".encode("cp1252"), "some letters in another encoding"),
+        ("a.xlsx", b"PK no", r"not an \.xlsx file|openpyxl"),
         ("a.parquet", b"PAR1 no", "parquet|pyarrow"),
-        ("a.csv", b"a,b\n" + b"x,y\n" * 400_000 + "ä,ö\n".encode("cp1252") * 10, "save it in one encoding"),
+        (
+            "a.csv",
+            b"a,b\n" + b"x,y\n" * 400_000 + "ä,ö\n".encode("cp1252") * 10,
+            r"begins in UTF-8, but after row (39|40)\d{4} is",
+        ),
         ("a.csv", b"\x00\x01\x02\x03" * 100, "is not a table in text"),
     ],
 )
@@ -136,7 +170,7 @@ def test_numbers_categories_and_what_is_missing() -> None:
     assert [column.describe() for column in form.columns] == [
         "age: number, missing ones are 40 and marked",
         "city: 3 categories and other",
-        "size: number, missing ones are 1.75 and marked",
+        "size: number (1,5 is read as 1.5), missing ones are 1.75 and marked",
     ]
     assert TableForm.from_list(json.loads(json.dumps(form.to_list()))) == form
 
@@ -160,6 +194,22 @@ def test_dates_are_refused(date: str) -> None:
 def test_names_and_texts_are_no_categories() -> None:
     with pytest.raises(UserError, match=r"column 'who' has 60 different values in 60 rows.*--drop 'who'"):
         form_of("who|n", *(f"person {i}|{i}" for i in range(60)))
+
+
+def test_all_columns_that_cannot_be_learnt_from_are_told_at_once() -> None:
+    rows = [f"2024-01-{day:02}|note {day}|{day + 0.5}|{'red' if day % 2 else 'blue'}" for day in range(1, 29)] * 2
+    expected = (
+        "column 'when' holds dates, such as 2024-01-01; column 'more' has 56 different values in 56 rows, such as "
+        "'0 notes': add --drop 'when,more', or turn dates into numbers, or learn from a column of texts"
+    )
+    with pytest.raises(UserError, match=re.escape(expected)):
+        form_of("when|note|n|colour|more", *(f"{row}|{number} notes" for number, row in enumerate(rows)))
+
+
+@pytest.mark.parametrize("cell", ["2.x5", "inf", "1e300", "1_000"])
+def test_mistakes_among_numbers(cell: str) -> None:
+    with pytest.raises(UserError, match=f"column 'n' holds numbers, but also '{cell}': .*correct or clear such cells"):
+        form_of("n|k", *(f"{number / 7}|x" for number in range(20)), f"{cell}|x")
 
 
 def test_rare_categories_share_a_place() -> None:

@@ -92,5 +92,5 @@ def test_listeners_are_told_of_the_end_whatever_happens(trainer: Trainer) -> Non
 def test_describe() -> None:
     line = {"loss": {"total": 3.0, "labelled": 1.0, "contrast": 2.0}, "kept": 0.9, "kept_accuracy": 0.5}
     assert describe(line | {"images_per_second": 12.3}) == (
-        "labelled 1.000, contrast 2.000, pseudo-labels 90% (50.0% correct), 12 images/s"
+        "labelled 1.000, contrast 2.000, pseudo-labels 90% (50.0% correct), 12 examples/s"
     )
