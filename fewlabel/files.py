@@ -17,7 +17,6 @@ from typing import Any, BinaryIO
 
 from .errors import UserError
 
-
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a disk that holds no more
 
 

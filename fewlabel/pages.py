@@ -8,7 +8,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .files import write_atomically
 
-
 MARK = b'<meta name="generator" content="fewlabel">'  # in the head of every page
 
 
