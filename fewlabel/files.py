@@ -70,7 +70,7 @@ def make_folder(path: Path) -> None:
 
 
 def cannot_write(folder: Path, error: OSError) -> UserError:
-    return UserError(f"cannot write into {folder} ({error.strerror}): choose another --out.")
+    return UserError(f"cannot write into {folder} ({error.strerror}): check the folder, or choose another.")
 
 
 def not_saved(path: Path, error: OSError) -> UserError:
