@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .data.folder import RANGES
-from .decode import cache_folder
+from .decode import PIXELS, cache_folder
 from .errors import UserError
 
 FEATURES, SETS, FILLING = "features", "sets", "filling-"
@@ -48,7 +48,7 @@ def entries_of(folder: Path) -> list[Path]:
 
 def is_decoded(entry: Path) -> bool:
     """Pictures that were decoded, or were being decoded when a process was killed."""
-    return (entry / "pixels.u8").exists() or (entry.is_dir() and entry.name.startswith(FILLING))
+    return (entry / PIXELS).exists() or (entry.is_dir() and entry.name.startswith(FILLING))
 
 
 def size_of(entry: Path) -> int:

@@ -1,7 +1,9 @@
 """From any picture file to one small square of uint8, and many of them into one memory-mapped cache."""
 
 import hashlib
+import itertools
 import json
+import math
 import multiprocessing
 import os
 import shutil
@@ -13,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
+from typing import NamedTuple
 
 import joblib
 import numpy as np
@@ -23,7 +26,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from .errors import UserError
-from .files import new_folder
+from .files import new_folder, parse_json
 from .interrupts import deaf_to_ctrl_c
 from .terminal import with_progress
 from .value_range import ValueRange, grey_values, is_deep
@@ -31,6 +34,7 @@ from .value_range import ValueRange, grey_values, is_deep
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 CHANNELS = 3
 FORMAT = 1  # raise it when decoding changes, so that old caches are not used
+PIXELS, INDEX = "pixels.u8", "index.json"  # files of a folder of the cache
 CHUNK = 64  # files that are decoded at a time
 MANY = 4096  # files for which processes are worth their start
 ORIENTATION = 0x0112  # EXIF tag
@@ -117,18 +121,45 @@ def decode_all(
     The pixels are a memory-mapped file in the cache, so memory stays flat however many pictures there are. The cache
     is found by `key`, which stands for names, sizes and times of the files; a second call is immediate.
     """
-    place = cache_folder() / key
-    if not (place / "index.json").exists():
+    place, shape = cache_folder() / key, (CHANNELS, size, size)
+    index = read_index(place, len(files), PIXELS, math.prod(shape))
+    if index is None:
         shutil.rmtree(place, ignore_errors=True)
         fill_cache(place, folder, files, size, value_range)
-    index = json.loads((place / "index.json").read_text())
-    rows, skipped = index["rows"], index["skipped"]
+        index = read_index(place, len(files), PIXELS, math.prod(shape))
+        assert index is not None
+    rows, skipped = index.rows, {files[position]: reason for position, reason in index.skipped.items()}
     if not rows:
         shutil.rmtree(place)
         name, reason = next(iter(skipped.items()))
         raise UserError(f"none of the {len(files)} pictures in {folder} can be read, beginning with {name} ({reason}).")
-    pixels = np.memmap(place / "pixels.u8", np.uint8, mode="c", shape=(len(rows), CHANNELS, size, size))
+    pixels = np.memmap(place / PIXELS, np.uint8, mode="c", shape=(len(rows), *shape))
     return torch.from_numpy(pixels), rows, skipped
+
+
+class Index(NamedTuple):
+    """What a folder of the cache holds."""
+
+    rows: list[int]  # which of the pictures, in order
+    skipped: dict[int, str]  # unreadable picture -> reason
+
+
+def write_index(place: Path, index: Index) -> None:
+    """Written last: what is beside it is complete."""
+    (place / INDEX).write_text(json.dumps({"rows": index.rows, "skipped": [*index.skipped.items()]}))
+
+
+def read_index(place: Path, count: int, data: str, row_bytes: int) -> Index | None:
+    """That of so many pictures; None where it or the data are missing or damaged, and must be made again."""
+    try:
+        content = parse_json((place / INDEX).read_text())
+        rows, skipped = content["rows"], dict(content["skipped"])
+        known = sorted([*rows, *skipped]) == [*range(count)] and all(a < b for a, b in itertools.pairwise(rows))
+        reasons = all(isinstance(reason, str) for reason in skipped.values())
+        whole = (place / data).stat().st_size == row_bytes * len(rows)
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+    return Index(rows, skipped) if known and reasons and whole else None
 
 
 def cache_folder() -> Path:
@@ -150,19 +181,18 @@ def fill_cache(
     place: Path, folder: Path, files: Sequence[str], size: int, value_range: ValueRange | None = None
 ) -> None:
     """Decode in parallel into a new folder, which appears under its name only when it is complete."""
-    rows: list[int] = []
-    skipped: dict[str, str] = {}
+    index = Index([], {})
     try:
         with new_folder(place) as temporary:
-            with open(temporary / "pixels.u8", "wb") as file:
+            with open(temporary / PIXELS, "wb") as file:
                 pictures = decoded(folder, files, size, value_range)
                 for position, picture in enumerate(with_progress(pictures, len(files), f"Reading {folder}")):
                     if isinstance(picture, str):
-                        skipped[files[position]] = picture
+                        index.skipped[position] = picture
                     else:
-                        rows.append(position)
+                        index.rows.append(position)
                         file.write(picture.tobytes())
-            (temporary / "index.json").write_text(json.dumps({"rows": rows, "skipped": skipped}))
+            write_index(temporary, index)
     except OSError as error:
         raise UserError(
             f"cannot keep decoded pictures in {place.parent} ({error.strerror}): "

@@ -18,6 +18,8 @@ from typing import Any, BinaryIO
 
 from .errors import UserError
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a disk that holds no more
+
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Either the whole new file is there or the old one still is."""
@@ -69,12 +71,11 @@ def make_folder(path: Path) -> None:
 
 
 def cannot_write(folder: Path, error: OSError) -> UserError:
-    return UserError(f"cannot write into {folder} ({error.strerror}): choose another --out.")
+    return UserError(f"cannot write into {folder} ({error.strerror}): check the folder, or choose another.")
 
 
 def not_saved(path: Path, error: OSError) -> UserError:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = "free some space" if full else "check the folder"
+    advice = "free some space" if error.errno in FULL else "check the folder"
     return UserError(
         f"could not save {path} ({error.strerror}): {advice}, then run the command again "
         "(a training continues with --resume)."

@@ -7,7 +7,7 @@ from .data.tables import read_table
 from .errors import UserError
 from .evaluate import Evaluation
 from .files import write_csv
-from .pages import Shown, write_page
+from .pages import Shown, is_foreign, write_page
 from .predictions import texts_of
 from .runs import RunDirectory
 
@@ -19,9 +19,11 @@ def check_mistakes(path: Path) -> None:
     """Before any work: may they be written there?"""
     if path.suffix.lower() not in (".html", ".csv"):
         raise UserError(f"--mistakes must end in .html or .csv, not {path.name}.")
-    table = path.with_suffix(".csv")
+    table, page = path.with_suffix(".csv"), path.with_suffix(".html")
     if table.exists() and [row.cells[: len(HEADER)] for row in read_table(table, "file")[:1]] != [list(HEADER)]:
         raise UserError(f"{table} is there already and holds something else: choose another name for --mistakes.")
+    if is_foreign(page):
+        raise UserError(f"{page} is there already and holds something else: choose another name for --mistakes.")
 
 
 def write_mistakes(path: Path, examples: Examples, found: Evaluation) -> int:

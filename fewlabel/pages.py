@@ -8,6 +8,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .files import write_atomically
 
+MARK = b'<meta name="generator" content="fewlabel">'  # in the head of every page
+
 
 class Shown(NamedTuple):
     """An example in a gallery."""
@@ -22,6 +24,14 @@ def write_page(path: Path, template: str, contents: dict[str, Any]) -> None:
     environment.filters["data_address"] = data_address
     page = environment.get_template(template).render(contents)
     write_atomically(path, page.encode("utf-8", "surrogateescape"))
+
+
+def is_foreign(page: Path) -> bool:
+    """Is there a file that fewlabel did not write? Then it must not be replaced."""
+    if not page.exists():
+        return False
+    with open(page, "rb") as file:
+        return MARK not in file.read(1000)
 
 
 def data_address(png: bytes) -> str:

@@ -333,6 +333,26 @@ def test_changed_file_is_decoded_anew(folder: Path, change: str) -> None:
     assert pixels[:, 0, 0, 0].tolist() == [0, 20, 40, 60, 80, 100, 120, 251, 160, 180]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("index.json", b'{"rows": [0, 1'),
+        ("index.json", b"[]"),
+        ("index.json", b'{"rows": [0, 1, 2, 3, 4], "skipped": []}'),
+        ("index.json", b'{"rows": [1, 0, 2, 3, 4, 5, 6, 7, 8, 9], "skipped": []}'),
+        ("index.json", b'{"rows": [0, 1, 2, 3, 4, 5, 6, 7, 8], "skipped": [[9, 7]]}'),
+        ("index.json", b'{"rows": null, "skipped": 1e999}'),
+        ("pixels.u8", b"cut off"),
+    ],
+)
+def test_a_damaged_cache_is_made_again(folder: Path, name: str, content: bytes) -> None:
+    decode_all(folder, FILES, 8)
+    (place,) = (path for path in cache_folder().iterdir() if (path / name).exists())
+    (place / name).write_bytes(content)
+    assert decode_all(folder, FILES, 8)[0][:, 0, 0, 0].tolist() == list(range(0, 200, 20))
+    assert (place / name).read_bytes() != content
+
+
 def test_other_folder_of_the_same_files_has_its_own_cache(folder: Path, tmp_path: Path) -> None:
     decode_all(folder, ["1.bmp"], 8)
     other = tmp_path / "other"

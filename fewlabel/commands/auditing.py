@@ -38,7 +38,7 @@ def audit(
 
 
 def draw(run: RunDirectory, n: int, path: Path, root: str | None, overwrite: bool) -> None:
-    check_output(path, "--output", overwrite)
+    check_output(path, "--output", overwrite, page=True)
     page = start_audit(run, n, path, root)
     noun = load_model(run.path).kind.noun
     print(f"{n} {noun} to judge: {path} ({noun} shown in {page})")

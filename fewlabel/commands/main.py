@@ -11,6 +11,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from .. import __version__
 from ..errors import LostContact, UserError, unknown
+from ..files import FULL
 
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 COMMANDS = {  # name -> where it is, and its help
@@ -47,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if words and not words[0].startswith("-") and words[0] not in (*COMMANDS, PAPER):
             raise unknown("command", words[0], (*COMMANDS, PAPER))  # cyclopts would import all of them first
         make_app(words)(words, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
         return USAGE_ERROR if words in ([], [PAPER]) else 0
     except CycloptsError as error:
         known = (*COMMANDS, PAPER, *(PAPER_COMMANDS if words[:1] == [PAPER] else ()))
@@ -62,13 +64,26 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"fewlabel: {str(stop) or 'stopped.'}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return FAILED
     except OSError as error:  # a file that may not be read, say
+        if error.errno in FULL:
+            where = error.filename or "a file or the output could not be written"
+            print(f"fewlabel: {where}: {error.strerror}: free some space, then run the command again.", file=sys.stderr)
+            drop_output()
+            return USAGE_ERROR
         if error.filename is None:
             raise
         print(f"fewlabel: {error.filename}: {error.strerror}.", file=sys.stderr)
         return USAGE_ERROR
+
+
+def drop_output() -> None:
+    """What cannot be written to the output is given up, so that Python does not complain of it at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def on_one_line(message: str) -> str:

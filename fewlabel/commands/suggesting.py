@@ -40,7 +40,7 @@ def suggest(
 ) -> None:
     """Suggest which pictures, texts or rows to label first."""
     path = Path(output)
-    check_output(path, "--output", overwrite)
+    check_output(path, "--output", overwrite, page=True)
     roles = Roles.of(text_column, label_column, id_column, drop)
     if run is not None and roles != Roles():
         raise UserError(

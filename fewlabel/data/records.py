@@ -220,16 +220,29 @@ def parquet(path: Path) -> Any:
     try:
         return ParquetFile(path)
     except Exception as error:  # a damaged file makes it raise whatever
-        raise UserError(f"{path} is not a parquet file that can be read ({error}).") from error
+        raise not_parquet(path, error) from error
+
+
+def not_parquet(path: Path, error: Exception) -> UserError:
+    return UserError(f"{path} is not a parquet file that can be read ({error}).")
 
 
 def parquet_header(path: Path) -> list[str]:
     return [str(name) for name in parquet(path).schema_arrow.names]
 
 
+def parquet_columns(path: Path, count: int) -> Iterator[list[list[Any]]]:
+    """Some thousand rows at a time."""
+    file = parquet(path)
+    try:
+        for batch in file.iter_batches(CHUNK):
+            yield [batch.column(place).to_pylist() for place in range(count)]
+    except Exception as error:  # damaged pages
+        raise not_parquet(path, error) from error
+
+
 def parquet_rows(path: Path, header: Sequence[str]) -> Iterator[Cells]:
-    for batch in parquet(path).iter_batches(CHUNK):
-        columns = [batch.column(place).to_pylist() for place in range(len(header))]
+    for columns in parquet_columns(path, len(header)):
         yield from ([as_cell(value) for value in row] for row in zip(*columns, strict=True))
 
 

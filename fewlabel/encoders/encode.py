@@ -1,7 +1,6 @@
 """Encoding pictures: in parallel, once, and resumable, since every chunk of features is kept as soon as it is there."""
 
 import hashlib
-import json
 import shutil
 import warnings
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from ..cluster import on_cluster
-from ..decode import cache_folder, cache_key, decode, square
+from ..decode import Index, cache_folder, cache_key, decode, read_index, square, write_index
 from ..errors import UserError
 from ..files import new_folder
 from ..interrupts import deaf_to_ctrl_c
@@ -26,6 +25,7 @@ from .encoder import Encoder, View
 from .find import find_encoder
 from .store import FeatureStore, cannot_keep, content_digest
 
+FEATURES = "features.f32"
 CHUNK = 32  # pictures that one worker encodes at a time
 FEW = 5  # chunks that are encoded sooner than other processes have started
 # A processor's cache holds the activations of few pictures: on one core EfficientNet-Lite0 is three times as fast with
@@ -51,10 +51,10 @@ def encode_folder(encoder: Encoder, folder: Path, files: Sequence[str], jobs: in
     store = FeatureStore(encoder)
     key = f"{cache_key(folder, files, encoder.size or 0)}-{store.folder.name[:16]}"
     place = cache_folder() / "sets" / key
-    if not (place / "index.json").exists():
+    found = read_encoded(place, encoder, len(files))
+    if found is None:
         paths = [folder / name for name in files]
-        encode_into(place, store, encoder, paths, [readable_digest(path) for path in paths], jobs)
-    found = read_encoded(place, encoder)
+        found = encode_into(place, store, encoder, paths, [readable_digest(path) for path in paths], jobs)
     if not found.rows:
         shutil.rmtree(place)
         position, reason = next(iter(found.skipped.items()))
@@ -70,9 +70,8 @@ def encode_pictures(encoder: Encoder, pictures: Sequence[Picture], jobs: int | N
     digests = [readable_digest(picture) for picture in pictures]
     whole = hashlib.sha256(b"".join(digest or b"-" for digest in digests)).hexdigest()
     place = cache_folder() / "sets" / f"{whole[:32]}-{store.folder.name[:16]}"
-    if not (place / "index.json").exists():
-        encode_into(place, store, encoder, pictures, digests, jobs)
-    return read_encoded(place, encoder)
+    found = read_encoded(place, encoder, len(pictures))
+    return found or encode_into(place, store, encoder, pictures, digests, jobs)
 
 
 def features_of(encoder: Encoder, inputs: Tensor, title: str = "") -> Tensor:
@@ -92,10 +91,13 @@ def encode_into(
     pictures: Sequence[Picture],
     digests: Sequence[bytes | None],
     jobs: int | None,
-) -> None:
+) -> Encoded:
     fill_store(store, encoder, pictures, digests, jobs)
     shutil.rmtree(place, ignore_errors=True)
     assemble(place, store, pictures, digests)
+    found = read_encoded(place, encoder, len(pictures))
+    assert found is not None
+    return found
 
 
 def fill_store(
@@ -220,33 +222,34 @@ def readable_digest(picture: Picture) -> bytes | None:
 
 def assemble(place: Path, store: FeatureStore, pictures: Sequence[Picture], digests: Sequence[bytes | None]) -> None:
     """Their features in their order, in a new folder that appears under its name when it is complete."""
-    positions, rows, skipped = store.positions(), list[int](), dict[int, str]()
+    positions, index = store.positions(), Index([], {})
     found: list[int] = []
     for number, (picture, digest) in enumerate(zip(pictures, digests, strict=True)):
         if digest in positions:
-            rows.append(number)
+            index.rows.append(number)
             found.append(positions[digest])
         else:
-            skipped[number] = reason_of(picture)
+            index.skipped[number] = reason_of(picture)
     try:
         with new_folder(place) as folder_to_fill:
-            with open(folder_to_fill / "features.f32", "wb") as file:
+            with open(folder_to_fill / FEATURES, "wb") as file:
                 for first in range(0, len(found), 4096):
                     file.write(store.read(found[first : first + 4096]).tobytes())
-            index = {"rows": rows, "skipped": list(skipped.items())}
-            (folder_to_fill / "index.json").write_text(json.dumps(index))
+            write_index(folder_to_fill, index)
     except OSError as error:
         raise cannot_keep(place.parent, error) from error
 
 
-def read_encoded(place: Path, encoder: Encoder) -> Encoded:
+def read_encoded(place: Path, encoder: Encoder, count: int) -> Encoded | None:
+    """The features of so many pictures; None where they are not there as a whole."""
     assert encoder.features is not None
-    index = json.loads((place / "index.json").read_text())
-    rows, skipped = index["rows"], {int(position): reason for position, reason in index["skipped"]}
-    if not rows:
-        return Encoded(torch.empty(0, encoder.features), rows, skipped, place.name)
-    features = np.memmap(place / "features.f32", np.float32, mode="c", shape=(len(rows), encoder.features))
-    return Encoded(torch.from_numpy(features), rows, skipped, place.name)
+    index = read_index(place, count, FEATURES, 4 * encoder.features)
+    if index is None:
+        return None
+    if not index.rows:
+        return Encoded(torch.empty(0, encoder.features), *index, place.name)
+    features = np.memmap(place / FEATURES, np.float32, mode="c", shape=(len(index.rows), encoder.features))
+    return Encoded(torch.from_numpy(features), *index, place.name)
 
 
 def reason_of(picture: Picture) -> str:

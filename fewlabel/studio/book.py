@@ -10,7 +10,7 @@ import os
 import shutil
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -172,22 +172,25 @@ class LabelBook:
             raise not_saved(self.path, error) from error
 
     def _do(self, event: Event) -> None:
-        """The label file first: a change that could not be saved has not been made."""
-        if event.what != SKIP and event.changes:
-            try:
+        """The history first, which can be cut again: a change that could not be saved has not been made."""
+        facts = {"time": datetime.now(UTC).isoformat(timespec="seconds"), **asdict(event)}
+        end = self.history.stat().st_size if self.history.exists() else 0
+        try:
+            with open(self.history, "ab") as file:
+                if self._events_read != end:  # half a line, of a writer that was killed
+                    file.write(b"\n")
+                file.write(f"{json.dumps(facts)}\n".encode())
+                file.flush()
+                os.fsync(file.fileno())
+            if event.what != SKIP and event.changes:
                 for name, _, label in event.changes:
                     self._sheet.set(name, label)
                 self._write()
-            except BaseException:
-                self._seen = UNREAD  # what is on disk counts
-                raise
-        facts = {"time": datetime.now(UTC).isoformat(timespec="seconds"), **asdict(event)}
-        with open(self.history, "ab") as file:
-            if self._events_read != file.tell():  # half a line, of a writer that was killed
-                file.write(b"\n")
-            file.write(f"{json.dumps(facts)}\n".encode())
-            file.flush()
-            os.fsync(file.fileno())
+        except BaseException:
+            self._seen = UNREAD  # what is on disk counts
+            with suppress(OSError):
+                os.truncate(self.history, end)
+            raise
         self._read_history()
 
     def _write(self) -> None:

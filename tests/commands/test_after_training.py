@@ -105,6 +105,9 @@ def test_mistakes(place: Path) -> None:
     (place / "mine.csv").write_text("file,label\nlime/1.png,lime\n")
     refused = fewlabel("evaluate", "run", "test", "--mistakes", "mine.html", cwd=place)
     assert refused.returncode == 2 and "mine.csv is there already and holds something else" in refused.stderr
+    (place / "page.html").write_text("somebody's page")
+    refused = fewlabel("evaluate", "run", "test", "--mistakes", "page.csv", cwd=place)
+    assert refused.returncode == 2 and "page.html is there already and holds something else" in refused.stderr
     refused = fewlabel("evaluate", "run", "test", "--mistakes", "mistakes.pdf", cwd=place)
     assert refused.returncode == 2 and "--mistakes must end in .html or .csv" in refused.stderr
 
@@ -151,3 +154,15 @@ def test_evaluated_by_several_label_files(place: Path) -> None:
     told = done("evaluate", "run", "test", "--labels", "first.csv", "--labels", "later.csv", cwd=place)
     assert "Subfolders are not taken for classes, since a label file is given: cherry, lime, plum." in told
     assert told.split("Accuracy")[1:] == done("evaluate", "run", "test", cwd=place).split("Accuracy")[1:]
+
+
+def test_pages_of_others_are_not_replaced(place: Path) -> None:
+    words = ("suggest", "photos", "--run", "run", "-n", "3", "-o", "beside.csv")
+    done(*words, cwd=place)
+    done(*words, cwd=place)  # our own page is made again
+    (place / "beside.html").write_text("somebody's page")
+    refused = fewlabel(*words, cwd=place)
+    assert refused.returncode == 2 and "beside.html is there already and holds something else" in refused.stderr
+    assert (place / "beside.html").read_text() == "somebody's page"
+    done(*words, "--overwrite", cwd=place)
+    assert "somebody's page" not in (place / "beside.html").read_text()

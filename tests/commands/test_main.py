@@ -289,7 +289,9 @@ def test_a_disk_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.Monk
         raise PermissionError(errno.EACCES, "Permission denied", "run/.lock")
 
     monkeypatch.setattr("fewlabel.runs.directory.FileLock.acquire", denied)
-    with pytest.raises(UserError, match=r"cannot write into .*run \(Permission denied\): choose another --out"):
+    with pytest.raises(
+        UserError, match=r"cannot write into .*run \(Permission denied\): check the folder, or choose another"
+    ):
         RunDirectory(tmp_path / "run").lock()
 
 

@@ -79,6 +79,20 @@ def test_columns_without_a_name_are_left_out(tmp_path: Path) -> None:
     assert file.records.notes() == ["2 of the columns of t.csv have no name and are left out."]
 
 
+def test_parquet_with_damaged_pages(tmp_path: Path) -> None:
+    """Its header can be read."""
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    from pyarrow.parquet import write_table  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    path = tmp_path / "c.parquet"
+    write_table(arrow.table({"a": [f"text {i % 7}" for i in range(99)]}), path, use_dictionary=False)
+    content = path.read_bytes()
+    path.write_bytes(content[:8] + b"\xff" * 60 + content[68:])
+    records = open_records(path)
+    with pytest.raises(UserError, match="is not a parquet file that can be read"):
+        list(records)
+
+
 def test_a_line_that_names_the_separator(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("sep=|\na|b\n1|2\n")
     records = open_records(tmp_path / "t.csv")

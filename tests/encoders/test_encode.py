@@ -68,6 +68,19 @@ def test_features_of_a_folder(photos: Path) -> None:
         np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["index.json", "features.f32"])
+def test_a_damaged_cache_is_made_again(name: str, photos: Path, tmp_path: Path) -> None:
+    encoder = means()
+    first = encode_folder(encoder, photos, files_of(photos), jobs=1)
+    before = first.features.clone()  # which is memory-mapped
+    (place,) = (tmp_path / "cache/sets").iterdir()
+    whole = (place / name).read_bytes()
+    (place / name).write_bytes(whole[:-5])
+    again = encode_folder(encoder, photos, files_of(photos), jobs=1)
+    assert torch.equal(again.features, before) and again.skipped == first.skipped
+    assert (place / name).read_bytes() == whole and seen(encoder) == 15
+
+
 def test_nothing_is_encoded_twice(photos: Path, tmp_path: Path) -> None:
     """Not the same folder again, nor a picture under another name; a new picture costs one."""
     encoder = means()

@@ -1,6 +1,7 @@
 """Labels on disk: nothing is lost, whoever else writes, and everything can be undone."""
 
 import json
+import resource
 import threading
 from pathlib import Path
 
@@ -138,6 +139,25 @@ def test_a_file_that_becomes_unreadable_is_not_overwritten(book: LabelBook, tmp_
     (tmp_path / "labels.csv").write_text("file,label\na.png,dog\n")
     book.label(["b.png"], "cat")
     assert book.labels == {"a.png": "dog", "b.png": "cat"}
+
+
+def test_a_history_that_cannot_be_written(book: LabelBook) -> None:
+    """A label that is said not to be saved is not there, and the next one finds everything in order."""
+    for label in ("cat", "dog"):
+        book.label(["a.png"], label)
+    before = book.path.read_bytes(), book.history.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before[1]) + 30, limits[1]))  # a disk that is full then
+    try:
+        with pytest.raises(UserError, match=r"could not save .*labels.csv"):
+            book.label(["b.png"], "dog")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (book.path.read_bytes(), book.history.read_bytes()) == before
+    assert book.labels == {"a.png": "dog"}
+    book.label(["b.png"], "dog")
+    book.undo()
+    assert book.labels == {"a.png": "dog"}
 
 
 def test_a_history_that_was_cut_off(book: LabelBook, tmp_path: Path) -> None:
