@@ -21,8 +21,8 @@ from .errors import UserError
 from .files import write_json
 from .model import load_model
 from .predictions import write_sheet
+from .run_files import AUDIT, FLOOR, PREDICTIONS
 from .runs import RunDirectory
-from .runs.directory import AUDIT, FLOOR, PREDICTIONS
 from .runs.finish import predict_unlabelled
 from .runs.first_stage import data_of_run
 

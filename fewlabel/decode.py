@@ -14,13 +14,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
-import joblib
 import numpy as np
 import platformdirs
-import torch
-from joblib.externals.loky import ProcessPoolExecutor
 from PIL import Image, ImageOps
-from torch import Tensor
 
 from .errors import UserError
 from .files import new_folder
@@ -83,7 +79,7 @@ def rgb(picture: Image.Image, value_range: ValueRange | None = None) -> Image.Im
     return picture.convert("RGB")
 
 
-def decode_each(pictures: Sequence[Path | Image.Image], size: int, value_range: ValueRange | None = None) -> Tensor:
+def decode_each(pictures: Sequence[Path | Image.Image], size: int, value_range: ValueRange | None = None) -> np.ndarray:
     """Pixels (N, 3, size, size) of a few files or PIL images, in memory; one that cannot be read is an error."""
     arrays = []
     for picture in pictures:
@@ -92,7 +88,7 @@ def decode_each(pictures: Sequence[Path | Image.Image], size: int, value_range: 
             arrays.append(decoder(picture, size, value_range))  # type: ignore[arg-type]
         except Exception as error:  # decoders raise whatever a damaged file makes them raise
             raise UserError(f"cannot read the picture {picture} ({error}).") from error
-    return torch.from_numpy(np.stack(arrays))
+    return np.stack(arrays)
 
 
 def default_size(pictures: Sequence[Path | Image.Image]) -> int:
@@ -111,7 +107,7 @@ def default_size(pictures: Sequence[Path | Image.Image]) -> int:
 
 def decode_all(
     folder: Path, files: Sequence[str], size: int, key: str, value_range: ValueRange | None = None
-) -> tuple[Tensor, list[int], dict[str, str]]:
+) -> tuple[np.ndarray, list[int], dict[str, str]]:
     """Pixels (N, 3, size, size), which of `files` they are, and why the others could not be read.
 
     The pixels are a memory-mapped file in the cache, so memory stays flat however many pictures there are. The cache
@@ -128,7 +124,7 @@ def decode_all(
         name, reason = next(iter(skipped.items()))
         raise UserError(f"none of the {len(files)} pictures in {folder} can be read, beginning with {name} ({reason}).")
     pixels = np.memmap(place / "pixels.u8", np.uint8, mode="c", shape=(len(rows), CHANNELS, size, size))
-    return torch.from_numpy(pixels), rows, skipped
+    return pixels, rows, skipped
 
 
 def cache_folder() -> Path:
@@ -178,6 +174,9 @@ def decoded(
     Threads do that for few pictures. Small ones are mostly Python's work, in which threads wait for each other, so for
     many it is processes, which take seconds to start.
     """
+    import joblib  # which takes long
+    from joblib.externals.loky import ProcessPoolExecutor
+
     workers = joblib.cpu_count()
     pending: deque[Future[list[np.ndarray | str]]] = deque()
     with (

@@ -9,7 +9,8 @@ from ..data.labels import NO_CLASS, read_answers
 from ..errors import UserError
 from ..files import write_csv
 from ..model import load_model
-from ..runs.directory import AUDIT, RunDirectory
+from ..run_files import AUDIT
+from ..runs.directory import RunDirectory
 from .project import Project, one_of
 
 DRAWN = 30

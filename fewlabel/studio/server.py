@@ -8,8 +8,9 @@ import threading
 import webbrowser
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -21,10 +22,12 @@ from starlette.staticfiles import StaticFiles
 
 from ..errors import UserError
 from . import exports, review
-from .audit import Audits
 from .book import LABEL, SKIP
 from .project import Project
 from .security import Guard
+
+if TYPE_CHECKING:
+    from .audit import Audits
 
 STATIC = Path(__file__).parent / "static"
 LOCAL, EVERYWHERE = "127.0.0.1", ("0.0.0.0", "::")
@@ -45,7 +48,13 @@ class Pages:
     """What can be asked: a method for each address."""
 
     def __init__(self, project: Project) -> None:
-        self.project, self.audits = project, Audits(project)
+        self.project = project
+
+    @cached_property
+    def audits(self) -> "Audits":
+        from .audit import Audits  # which takes long: it imports torch
+
+        return Audits(self.project)
 
     # ---- label
 

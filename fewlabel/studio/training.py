@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import UserError
-from ..runs.directory import FLOOR, LOCK, RunDirectory
+from ..run_files import FLOOR, LOCK
+from ..runs.directory import RunDirectory
 
 POINTS = 100  # of a curve
 PRIORITY = 5  # lower than the page's
