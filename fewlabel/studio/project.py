@@ -161,9 +161,10 @@ class Project:
         facts |= {"noun": self.noun, "sortable": self.source.roles is None}
         try:
             self.take_run()
-            labels, classes = self.book.labels, self.book.classes
-            self.refresh_order()
-            facts["queue"] = self.queue()
+            with self.book.alone():
+                labels, classes = self.book.labels, self.book.classes
+                self.refresh_order()
+                facts["queue"] = self.queue()
         except UserError as error:  # another program has made the label file unreadable
             labels, classes = {}, []
             facts |= {"problem": str(error), "queue": []}
