@@ -3,6 +3,8 @@
 import json
 import shutil
 import socket
+import subprocess
+import sys
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,9 @@ from fewlabel.studio.audit import Audits
 from fewlabel.studio.finished import Guess
 from fewlabel.studio.project import Project
 from fewlabel.studio.server import AsciiJSON
+from fewlabel.studio.training import interrupt
 from fewlabel.studio.worker import Worker
-from tests.processes import fewlabel
+from tests.processes import fewlabel, start, wait_for
 from tests.studio.studios import CLASSES, studio, write_tiles
 
 
@@ -105,9 +108,34 @@ def test_a_training_on_other_pictures_is_not_taken_for_ours(project: Project, tm
         ours.lock()
         training = Project(project.folder, None, None, Silent()).training
         assert training.run == ours.path and training.going_on
-        with pytest.raises(UserError, match="earlier studio"):
+        with pytest.raises(UserError, match="was not found"):
             training.cancel()
     assert training.state()["status"] == "failed"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell which process trains where")
+def test_a_training_of_a_studio_that_was_killed_can_be_cancelled(project: Project, tmp_path: Path) -> None:
+    project.label([0, 1], "sky", "")
+    project.label([2, 3], "petals", "")
+    run, other = project.runs / "studio-photos", project.runs / "studio-photos-2"
+    options = ("--labels", tmp_path / "labels.csv", "--encoder", "none", "--size", "8", "--steps", "1000000", "--out")
+    training = start("train", project.folder, *options, run, cwd=tmp_path)
+    asleep = [sys.executable, "-c", "import time; time.sleep(600)", "-m", "fewlabel", "train", "--out", str(run)]
+    bystander = subprocess.Popen(asleep, start_new_session=True)
+    try:
+        wait_for((run / "metrics.jsonl").exists, training)
+        again = Project(project.folder, None, None, Silent())
+        assert again.training.state()["status"] == "going on"
+        assert not interrupt(other)
+        again.training.cancel()
+        output, _ = training.communicate(timeout=60)
+        assert training.returncode == 130, output
+        assert again.training.state()["status"] == "cancelled"
+        assert bystander.poll() is None
+    finally:
+        for process in (training, bystander):
+            process.kill()
+            process.wait()
 
 
 def test_training_needs_two_classes(project: Project) -> None:
