@@ -8,9 +8,8 @@ import threading
 import webbrowser
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -22,12 +21,10 @@ from starlette.staticfiles import StaticFiles
 
 from ..errors import UserError
 from . import exports, review
+from .audit import Audits
 from .book import LABEL, SKIP
 from .project import Project
 from .security import Guard
-
-if TYPE_CHECKING:
-    from .audit import Audits
 
 STATIC = Path(__file__).parent / "static"
 LOCAL, EVERYWHERE = "127.0.0.1", ("0.0.0.0", "::")
@@ -48,13 +45,7 @@ class Pages:
     """What can be asked: a method for each address."""
 
     def __init__(self, project: Project) -> None:
-        self.project = project
-
-    @cached_property
-    def audits(self) -> "Audits":
-        from .audit import Audits  # which takes long: it imports torch
-
-        return Audits(self.project)
+        self.project, self.audits = project, Audits(project)
 
     # ---- label
 
