@@ -72,9 +72,9 @@ class RowFile:
         """The cells that are learnt from, of each row."""
         return ([cells[place] for place in self._places] for cells in self.records)
 
-    def listing(self) -> "Listing":
-        """Names, labels and what is shown of all rows, in one pass."""
-        names, labels, shown, digest = list[str](), list[str](), Previews(), hashlib.sha256()
+    def listing(self, longest: int = SHOWN) -> "Listing":
+        """Names, labels and what is shown of all rows, so many letters of each, in one pass."""
+        names, labels, shown, digest = list[str](), list[str](), Previews(longest), hashlib.sha256()
         label = None if self.roles.label is None else self.records.column(self.roles.label)
         key = None if self.roles.id is None else self.records.column(self.roles.id)
         seen = dict[str, int]()
@@ -112,6 +112,7 @@ class Listing(NamedTuple):
 class Previews:
     """The beginning of each row, to be shown to people: on disk, since there may be millions."""
 
+    longest: int = SHOWN  # letters
     ends: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -119,7 +120,7 @@ class Previews:
         weakref.finalize(self, self._file.close)
 
     def add(self, text: str) -> None:
-        cut = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+        cut = text if len(text) <= self.longest else f"{text[: self.longest]}…"
         content = cut.encode("utf-8", "surrogatepass")
         self._file.write(content)
         self.ends.append((self.ends[-1] if self.ends else 0) + len(content))

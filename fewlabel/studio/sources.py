@@ -5,11 +5,13 @@ import zlib
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..data import Roles, folder_roles, is_row_file
 from ..data.picture_files import scan
+from ..data.row_files import Roles, RowFile, folder_roles, is_row_file
 from ..encoders.listed import DEFAULT, ENCODERS, MINILM, PHOTOS, TEXT, is_installed
 from ..errors import UserError
 from .pictures import shown_picture
+
+LONGEST = 10_000  # letters of a text that are shown
 
 
 class Source(Protocol):
@@ -62,11 +64,9 @@ class Rows:
     """Texts or rows of a table. Their content is sent with their names, so there is no picture to fetch."""
 
     def __init__(self, path: Path, roles: Roles) -> None:
-        from ..data.row_files import RowFile
-
         self.path = path.resolve()
         self.roles: Roles | None = roles
-        listing = RowFile(path, roles).listing()
+        listing = RowFile(path, roles).listing(LONGEST)
         self.names = listing.names
         self.given = {name: label for name, label in zip(listing.names, listing.labels, strict=True) if label}
         self._texts, self._places = listing.shown, {name: place for place, name in enumerate(listing.names)}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fewlabel import UserError
+from fewlabel.data import Roles
 from fewlabel.runs import RunDirectory
 from fewlabel.studio import review
 from fewlabel.studio.audit import Audits
@@ -153,6 +154,15 @@ def test_training_by_itself_is_remembered(project: Project, monkeypatch: pytest.
     assert started == ["studio-photos"]  # not with one class only; then not again before three new ones
     again = Project(project.folder, None, None, Silent())
     assert again.every == 3
+
+
+def test_long_texts_are_shown_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    long = f"{'word ' * 1000}and the end"
+    (tmp_path / "texts.csv").write_text(f"text\n{long}\nshort\n")
+    project = Project(tmp_path / "texts.csv", None, None, Silent(), Roles("text"))
+    assert {picture["text"] for picture in project.state()["queue"]} == {long, "short"}
+    assert review.by_name(project, "THE END", 0)["count"] == 1
 
 
 @pytest.mark.parametrize("count", ["3", -1, 1.5, None])
