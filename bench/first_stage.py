@@ -29,7 +29,8 @@ from sklearn.linear_model import LogisticRegression
 from bench.results import FOLDER, add_result, read_results
 from fewlabel import Dataset, FewLabelClassifier, Recipe, load, pretrain, suggest, train
 from fewlabel.evaluate import features_by
-from fewlabel.networks.saved import FIRST_STAGE, load_network
+from fewlabel.networks.saved import load_network
+from fewlabel.run_files import FIRST_STAGE
 from fewlabel.runs.directory import RunDirectory
 from fewlabel.runs.first_stage import encoded_by_first_stage
 

@@ -13,18 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from .data.labels import NO_CLASS, read_answers, same_form
 from .errors import UserError
 from .files import write_json
-from .model import load_model
-from .predictions import write_sheet
+from .run_files import AUDIT, FLOOR, PREDICTIONS
 from .runs import RunDirectory
-from .runs.directory import AUDIT, FLOOR, PREDICTIONS
-from .runs.finish import predict_unlabelled
-from .runs.first_stage import data_of_run
 
 STRATA = 5
 LEAST = 10  # answers for the statement about one class
@@ -127,6 +122,13 @@ def start_audit(
         raise UserError(f"{run.path} has an audit without answers: give them with --answers, or remove {run / AUDIT}.")
     if before is not None:
         raise UserError(f"{run.path} was audited already: a second look at the same model needs a new run.")
+    import torch  # these take long, and who reads an audit needs none of them
+
+    from .model import load_model
+    from .predictions import write_sheet
+    from .runs.finish import predict_unlabelled
+    from .runs.first_stage import data_of_run
+
     plan, dataset = data_of_run(run, root)
     predictions, positions = predict_unlabelled(plan, dataset, load_model(run.path))
     if excluded:
@@ -179,6 +181,8 @@ class Answered(NamedTuple):
 
 def take_answers(run: RunDirectory, path: Path) -> Answered:
     """Keep what a person has answered."""
+    from .model import load_model
+
     audit = read_audit(run)
     if audit is None:
         raise UserError(f"{run.path} has no audit yet: fewlabel audit {run.path} -n 30 -o audit.csv.")

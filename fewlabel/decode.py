@@ -17,13 +17,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
-import joblib
 import numpy as np
 import platformdirs
-import torch
-from joblib.externals.loky import ProcessPoolExecutor
 from PIL import Image, ImageOps
-from torch import Tensor
 
 from .errors import UserError
 from .files import new_folder, parse_json
@@ -87,7 +83,7 @@ def rgb(picture: Image.Image, value_range: ValueRange | None = None) -> Image.Im
     return picture.convert("RGB")
 
 
-def decode_each(pictures: Sequence[Path | Image.Image], size: int, value_range: ValueRange | None = None) -> Tensor:
+def decode_each(pictures: Sequence[Path | Image.Image], size: int, value_range: ValueRange | None = None) -> np.ndarray:
     """Pixels (N, 3, size, size) of a few files or PIL images, in memory; one that cannot be read is an error."""
     arrays = []
     for picture in pictures:
@@ -96,7 +92,7 @@ def decode_each(pictures: Sequence[Path | Image.Image], size: int, value_range: 
             arrays.append(decoder(picture, size, value_range))  # type: ignore[arg-type]
         except Exception as error:  # decoders raise whatever a damaged file makes them raise
             raise UserError(f"cannot read the picture {picture} ({error}).") from error
-    return torch.from_numpy(np.stack(arrays))
+    return np.stack(arrays)
 
 
 def default_size(pictures: Sequence[Path | Image.Image]) -> int:
@@ -115,7 +111,7 @@ def default_size(pictures: Sequence[Path | Image.Image]) -> int:
 
 def decode_all(
     folder: Path, files: Sequence[str], size: int, key: str, value_range: ValueRange | None = None
-) -> tuple[Tensor, list[int], dict[str, str]]:
+) -> tuple[np.ndarray, list[int], dict[str, str]]:
     """Pixels (N, 3, size, size), which of `files` they are, and why the others could not be read.
 
     The pixels are a memory-mapped file in the cache, so memory stays flat however many pictures there are. The cache
@@ -134,7 +130,7 @@ def decode_all(
         name, reason = next(iter(skipped.items()))
         raise UserError(f"none of the {len(files)} pictures in {folder} can be read, beginning with {name} ({reason}).")
     pixels = np.memmap(place / PIXELS, np.uint8, mode="c", shape=(len(rows), *shape))
-    return torch.from_numpy(pixels), rows, skipped
+    return pixels, rows, skipped
 
 
 class Index(NamedTuple):
@@ -208,6 +204,9 @@ def decoded(
     Threads do that for few pictures. Small ones are mostly Python's work, in which threads wait for each other, so for
     many it is processes, which take seconds to start.
     """
+    import joblib  # which takes long
+    from joblib.externals.loky import ProcessPoolExecutor
+
     workers = joblib.cpu_count()
     pending: deque[Future[list[np.ndarray | str]]] = deque()
     with (

@@ -297,7 +297,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
                 self.size_ = self.size or default_size(pictures)
             if self.size_ is None:
                 raise ValueError("X holds pictures, fit had arrays.")
-            return decode_each(pictures, self.size_)
+            return torch.from_numpy(decode_each(pictures, self.size_))
         if isinstance(X, Tensor):
             X = as_array(X)  # noqa: N806
         if (X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim) in (3, 4):

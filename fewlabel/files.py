@@ -4,6 +4,7 @@ import codecs
 import csv
 import errno
 import io
+import itertools
 import json
 import math
 import os
@@ -13,7 +14,6 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 from .errors import UserError
@@ -114,14 +114,21 @@ NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?")
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> None:
     """A file that spreadsheets open right: marked as UTF-8, and without anything that they take for a formula."""
+    write_lines(path, (csv_line(row, separator) for row in itertools.chain([header], rows)))
+
+
+def write_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Lines that `csv_line` has made."""
     with replacing(path) as file:
         file.write(codecs.BOM_UTF8)
-        text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="", write_through=True)
-        lines = SimpleNamespace(write=lambda line: text.write(line.removesuffix("\r\n") + "\n"))
-        writer = csv.writer(lines, lineterminator="\r\n", delimiter=separator)  # so that it quotes cells with either
-        writer.writerow([neutralised(name) for name in header])
-        writer.writerows([neutralised(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-        text.detach()
+        file.writelines(lines)
+
+
+def csv_line(row: Sequence[Any], separator: str = ",") -> bytes:
+    text = io.StringIO()
+    cells = [neutralised(cell) if isinstance(cell, str) else cell for cell in row]
+    csv.writer(text, lineterminator="\r\n", delimiter=separator).writerow(cells)  # so that it quotes cells with either
+    return (text.getvalue().removesuffix("\r\n") + "\n").encode("utf-8", "surrogateescape")
 
 
 def neutralised(cell: str) -> str:

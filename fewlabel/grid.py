@@ -17,7 +17,7 @@ from .cluster import dask_cluster
 from .errors import UserError
 from .files import write_json
 from .methods import full_settings
-from .networks.saved import FIRST_STAGE
+from .run_files import FIRST_STAGE
 from .runs import RunDirectory, train
 from .training import Recipe, check_recipe
 from .training.recipe import PLACES

@@ -21,18 +21,9 @@ from .export import export_onnx
 from .files import write_atomically, write_json
 from .methods import SELF_SUPERVISED
 from .networks import TUNED, Classifier
-from .networks.saved import (
-    DAMAGE,
-    DESCRIPTION,
-    FIRST_STAGE,
-    FORMAT,
-    WEIGHTS,
-    damaged,
-    load_network,
-    portable,
-    read_description,
-)
+from .networks.saved import DAMAGE, FORMAT, damaged, load_network, portable, read_description
 from .predictions import Predictions, texts_of
+from .run_files import DESCRIPTION, FIRST_STAGE, WEIGHTS
 from .training import choose_device
 
 

@@ -4,9 +4,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from rich.console import Console
-from rich.progress import track
-
 Item = TypeVar("Item")
 Listener = Callable[[str, int, int], None]  # title, how many are done, of how many
 LISTENERS: list[Listener] = []  # hear of progress in this process instead of the terminal
@@ -16,6 +13,8 @@ class Terminal:
     """Prints messages, unless it is quiet; `live` where a bar can be drawn."""
 
     def __init__(self, quiet: bool = False, stderr: bool = False) -> None:
+        from rich.console import Console  # which takes long
+
         self.console = Console(quiet=quiet, stderr=stderr, soft_wrap=True, highlight=False)
         self.live = self.console.is_terminal and not quiet
 
@@ -27,6 +26,9 @@ def with_progress(items: Iterable[Item], total: int, title: str) -> Iterable[Ite
     """The items, with a bar on the terminal while they are gone through; no bar where the output is no terminal."""
     if LISTENERS:
         return heard(items, total, title)
+    from rich.console import Console
+    from rich.progress import track
+
     return track(items, title, total, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
 
 

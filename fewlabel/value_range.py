@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import joblib
 import numpy as np
 from PIL import Image
 
@@ -133,6 +132,7 @@ def look_at_header(path: Path, name: str, found: Depths) -> None:
 
 def measure(folder: Path, files: Sequence[str]) -> ValueRange | None:
     """The range of the values of deep pictures, all of which are read for it; None where none can be read."""
+    import joblib  # which takes long
 
     def extremes_of(name: str) -> tuple[float, float] | None:
         try:

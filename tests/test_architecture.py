@@ -1,7 +1,10 @@
 """Imports go downward only; methods see no files or devices; the loop names no method."""
 
 import ast
+import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,8 @@ LAYERS = [
         "errors",
         "files",
         "interrupts",
+        "lazy",
+        "run_files",
         "settings",
         "terminal",
         "value_range",
@@ -45,21 +50,24 @@ LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 # Within the lowest layer: who may know whom.
 LOWEST = {
     "data": {
-        *("augment", "decode", "encoders", "errors", "files", "randomness", "settings", "terminal", "value_range"),
+        *("augment", "decode", "encoders", "errors", "files", "lazy", "randomness", "settings", "terminal"),
+        "value_range",
     },
     "cluster": {"errors"},
     "pages": {"files"},
     "encoders": {
-        *("augment", "cluster", "decode", "errors", "files", "interrupts", "networks", "randomness", "terminal"),
-        "value_range",
+        *("augment", "cluster", "decode", "errors", "files", "interrupts", "lazy", "networks", "randomness"),
+        *("run_files", "terminal", "value_range"),
     },
     "decode": {"errors", "files", "interrupts", "terminal", "value_range"},
     "value_range": {"errors"},
     "interrupts": set(),
-    "networks": {"errors", "files", "randomness", "ranks"},
+    "lazy": set(),
+    "networks": {"errors", "files", "randomness", "ranks", "run_files"},
     "augment": {"randomness"},
     "files": {"errors"},
     "ranks": {"errors"},
+    "run_files": set(),
     "settings": {"errors"},
     "charts": set(),
     "terminal": set(),
@@ -105,6 +113,43 @@ def test_the_check_itself_sees_imports() -> None:
     assert imported_units(PACKAGE / "runs/run.py") >= {"training", "data", "methods", "model"}
     assert "runs" in imported_units(PACKAGE / "commands/training.py")
     assert "data" in imported_units(PACKAGE / "runs/finish.py")
+
+
+LAZY = [path for path in PACKAGE.rglob("__init__.py") if "import_lazily(" in path.read_text()]
+
+
+@pytest.mark.parametrize("path", LAZY, ids=lambda path: path.parent.name)
+def test_lazy_packages_say_the_same_to_everybody(path: Path) -> None:
+    """The names for `import *`, those for type checkers, and where they are at run time."""
+    tree = ast.parse(path.read_text())
+    of_types = {
+        alias.name: node.module or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module != "lazy"
+        for alias in node.names
+    }
+    call = next(node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    homes: dict[str, tuple[str, ...]] = ast.literal_eval(call.args[1])
+    at_run_time = {name: home for home, names in homes.items() for name in names or (home,)}
+    package = importlib.import_module(".".join(("fewlabel", *path.parent.relative_to(PACKAGE).parts)))
+    assert of_types == at_run_time
+    assert {*package.__all__} == {*of_types} | ({"__version__"} & {*package.__all__})
+    hidden = {name for name, home in at_run_time.items() if name != home}
+    assert not hidden & {module.stem for module in path.parent.glob("*.py")}
+    for name in package.__all__:
+        assert hasattr(package, name)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        package.nonsense  # noqa: B018
+
+
+SLOW = {"torch", "sklearn", "scipy", "joblib", "matplotlib", "rich"}
+
+
+@pytest.mark.parametrize("module", ["fewlabel", "fewlabel.commands.main", "fewlabel.studio.server"])
+def test_what_must_start_quickly_imports_nothing_slow(module: str) -> None:
+    code = f"import {module}, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert module in done.stdout.split() and not SLOW & {*done.stdout.split()}
 
 
 SHELL = [path for folder in ("training", "runs") for path in (PACKAGE / folder).glob("*.py")]

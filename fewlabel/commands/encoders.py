@@ -10,7 +10,7 @@ from rich.table import Table
 from ..caching import cache_parts, clear_cache
 from ..decode import cache_folder
 from ..encoders import ENCODERS, LIBRARIES, minilm
-from ..encoders.minilm import NAME as MINILM
+from ..encoders.listed import LICENCE, MINILM, TEXT, is_installed
 from ..encoders.onnx_file import INSTALL as EXPORT
 from ..encoders.texts import INSTALL
 from ..errors import unknown
@@ -31,8 +31,8 @@ def encoders() -> None:
     for one in ENCODERS.values():
         there = installed(one.name, one.installed, one.install)
         table.add_row(one.name, f"{one.size}x{one.size}", str(one.features), f"{one.megabytes} MB", one.licence, there)
-    there = installed(MINILM, minilm.is_installed(), minilm.TEXT)
-    table.add_row(MINILM, "texts", str(minilm.FEATURES), f"{minilm.MEGABYTES} MB", minilm.LICENCE, there)
+    there = installed(MINILM, is_installed(MINILM), TEXT)
+    table.add_row(MINILM, "texts", str(minilm.FEATURES), f"{minilm.MEGABYTES} MB", LICENCE, there)
     for library in LIBRARIES.values():
         there = installed(library.example, find_spec(library.module) is not None, library.install)
         others.add_row(library.example, library.about, there)

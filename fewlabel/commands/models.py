@@ -15,8 +15,8 @@ from ..errors import UserError
 from ..evaluate import Evaluation
 from ..mistakes import check_mistakes, trained_on, write_mistakes
 from ..model import load_model
+from ..run_files import REPORT
 from ..runs import RunDirectory
-from ..runs.directory import REPORT
 from ..runs.finish import remake_report
 from ..sorting import elsewhere, sort_pictures
 from .outputs import check_output

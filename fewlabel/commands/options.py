@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 
 from ..methods import SELF_SUPERVISED, Method, check_first_stage, parts_of, settings_of
-from ..networks.saved import FIRST_STAGE
+from ..run_files import FIRST_STAGE
 from ..settings import Parameter as Declared
 from ..settings import Setting, parameters_of
 from ..training import Recipe

@@ -77,7 +77,7 @@ class FeatureKind(VectorKind):
 
     def stream(self, path: Path, chunk: int, title: str = "") -> Iterator[Examples]:
         """Of a folder of pictures, or of one picture."""
-        from .folder import scan
+        from .picture_files import scan
 
         folder, files = (path.parent, [path.name]) if path.is_file() else (path, scan(path)[0])
         whole = encode_files(self.find(), folder, files)

@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from ..decode import CHANNELS, SUFFIXES, cache_folder, cache_key, decode_all, decoded, default_size
+from ..decode import CHANNELS, cache_folder, cache_key, decode_all, decoded, default_size
 from ..encoders import Encoder
 from ..errors import UserError
 from ..files import parse_json, write_json
@@ -21,13 +20,11 @@ from .examples import UNLABELLED, Dataset, Examples
 from .features import encode_files
 from .images import ImageKind, Images
 from .labels import NO_CLASS, LabelFiles, as_paths, read_labels, refuse_alike
-from .records import UNKNOWN_CLASS
+from .picture_files import class_folders, listed, scan
 
 SUBFOLDER = "a subfolder"
 RANGES = "ranges"  # folder of the cache
 SMALLEST, LARGEST = 8, 1024  # side of pictures
-NAMES = 20  # that a message lists
-WRITTEN = ("recipe.json", "drift.csv")  # in a folder that `fewlabel train` or `fewlabel drift` has made
 
 
 def read_folder(
@@ -122,11 +119,6 @@ def understand(folder: Path, labels: LabelFiles, subfolders: bool = False) -> Kn
     return Known(files, classes_of, tuple(sorted(classes)), no_class, notes)
 
 
-def listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
-    return ", ".join(names[:NAMES]) + more
-
-
 def read_labelled(
     folder: Path,
     classes: Sequence[str],
@@ -162,93 +154,6 @@ def read_unlabelled(
         yield Images(torch.from_numpy(stack), torch.full((len(pixels),), UNLABELLED), (), list(pixels), skipped)
 
 
-def scan(folder: Path, notes: list[str] | None = None) -> tuple[list[str], dict[str, str]]:
-    """All picture files, as sorted paths relative to the folder, and the class of those in a class subfolder.
-
-    `notes` are told of subfolders that were left out, as they cannot be opened.
-    """
-    if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}.")
-    closed = list[str]()
-    files = sorted(pictures_in(str(folder), closed=closed))
-    if closed and notes is not None:
-        notes.append(f"Left out, since they cannot be opened: {listed(sorted(closed))}.")
-    if not files:
-        kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
-        raise UserError(f"{folder} holds no pictures ({kinds}).")
-    tops, classes = {name: name.partition("/")[0] for name in files if "/" in name}, set(class_folders(folder))
-    return files, {name: top for name, top in tops.items() if top in classes}
-
-
-def pictures_in(folder: str, before: str = "", closed: list[str] | None = None) -> Iterator[str]:
-    """Picture files at any depth, as paths from the top; a million of them take seconds.
-
-    Hidden ones are left out, and what fewlabel has written. Links to folders are followed at the top only, and only to
-    other places: others may lead round in circles. Subfolders that may not be opened are listed in `closed`.
-    """
-    try:
-        entries = os.scandir(folder)
-    except PermissionError:
-        if not before:
-            raise
-        if closed is not None:
-            closed.append(before.rstrip("/"))
-        return
-    with entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if is_folder(entry, follow=not before):
-                if not leads_back(entry.path, folder) and not written(Path(entry.path)):
-                    yield from pictures_in(entry.path, f"{before}{entry.name}/", closed)
-            elif os.path.splitext(entry.name)[1].lower() in SUFFIXES and is_file(entry):
-                yield before + entry.name
-
-
-def leads_back(path: str, folder: str) -> bool:
-    """Is it a link to a folder that holds this one, or lies in it? Its pictures would be there twice."""
-    if not os.path.islink(path):
-        return False
-    there, here = Path(path).resolve(), Path(folder).resolve()
-    return there.is_relative_to(here) or here.is_relative_to(there)
-
-
-def is_folder(entry: os.DirEntry[str], follow: bool) -> bool:
-    """False for a link that leads to itself."""
-    try:
-        return entry.is_dir(follow_symlinks=follow)
-    except OSError:
-        return False
-
-
-def is_file(entry: os.DirEntry[str]) -> bool:
-    """False for a link that leads nowhere, or to itself."""
-    try:
-        return entry.is_file()
-    except OSError:
-        return False
-
-
-def class_folders(folder: Path) -> list[str]:
-    """Subfolders that stand for a class; hidden ones and folders of runs do not."""
-    return [
-        sub.name
-        for sub in folder.iterdir()
-        if is_open(sub) and not sub.name.startswith(".") and sub.name.lower() not in UNKNOWN_CLASS
-        if not leads_back(str(sub), str(folder)) and not written(sub) and not any(sub.glob("*/recipe.json"))
-    ]
-
-
-def is_open(path: Path) -> bool:
-    """Is it a folder that may be opened?"""
-    return path.is_dir() and os.access(path, os.R_OK | os.X_OK)
-
-
-def written(folder: Path) -> bool:
-    """Is it fewlabel's own, and no part of anybody's pictures?"""
-    return any(os.path.exists(folder / name) for name in WRITTEN)  # False where the folder may not be opened
-
-
 def read_pictures(
     folder: Path,
     files: Sequence[str],
@@ -268,4 +173,4 @@ def read_pictures(
     names = [files[row] for row in rows]
     labels = torch.tensor([number[classes_of.get(name, "")] for name in names])
     kind = ImageKind(CHANNELS, size, value_range=value_range)
-    return Images(pixels, labels, tuple(classes), names, skipped, source=key, kind=kind)
+    return Images(torch.from_numpy(pixels), labels, tuple(classes), names, skipped, source=key, kind=kind)

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from ..decode import SUFFIXES
-from ..encoders.minilm import NAME as MINILM
+from ..encoders.listed import MINILM
 from ..encoders.texts import find_text_encoder, is_text_encoder
 from ..errors import UserError
 from .columns import find_form

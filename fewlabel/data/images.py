@@ -72,7 +72,7 @@ class ImageKind(Kind):
     def read(self, inputs: Any) -> Tensor:
         """Picture files, PIL images or arrays."""
         if pictures := as_pictures(inputs):
-            pixels = decode_each(pictures, self.size, self.value_range)
+            pixels = torch.from_numpy(decode_each(pictures, self.size, self.value_range))
         else:
             array = as_array(inputs)
             pixels = as_pixels(array, self.white if array.dtype.kind == "f" and self.white else brightest(array))

@@ -85,9 +85,9 @@ class RowFile:
     def _mine(self, cells: Sequence[str]) -> list[str]:
         return ["" if place is None else cells[place] for place in self._places]
 
-    def listing(self) -> "Listing":
-        """Names, labels and what is shown of all rows, in one pass."""
-        names, labels, shown, digest = list[str](), list[str](), Previews(), hashlib.sha256()
+    def listing(self, longest: int = SHOWN) -> "Listing":
+        """Names, labels and what is shown of all rows, so many letters of each, in one pass."""
+        names, labels, shown, digest = list[str](), list[str](), Previews(longest), hashlib.sha256()
         label = None if self.roles.label is None else self.records.column(self.roles.label)
         key = None if self.roles.id is None else self.records.column(self.roles.id)
         seen = set[str]()
@@ -125,6 +125,7 @@ class Listing(NamedTuple):
 class Previews:
     """The beginning of each row, to be shown to people: on disk, since there may be millions."""
 
+    longest: int = SHOWN  # letters
     ends: "array[int]" = field(default_factory=lambda: array("Q"))
 
     def __post_init__(self) -> None:
@@ -132,7 +133,7 @@ class Previews:
         weakref.finalize(self, self._file.close)
 
     def add(self, text: str) -> None:
-        cut = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+        cut = text if len(text) <= self.longest else f"{text[: self.longest]}…"
         content = cut.encode("utf-8", "surrogatepass")
         self._file.write(content)
         self.ends.append((self.ends[-1] if self.ends else 0) + len(content))

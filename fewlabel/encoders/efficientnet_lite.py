@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from .listed import FEATURES
+
 # Of each stage: blocks, kernel, stride, expansion, channels; for width and depth 1.
 STAGES = (
     (1, 3, 1, 1, 16),
@@ -22,9 +24,8 @@ STAGES = (
     (4, 5, 2, 6, 192),
     (1, 3, 1, 6, 320),
 )
-STEM, FEATURES = 32, 1280  # channels, which the width does not scale
+STEM = 32  # channels, which the width does not scale
 EPSILON = 1e-3  # of batch norms
-VARIANTS = {"lite0": (1.0, 1.0, 224), "lite1": (1.0, 1.1, 240), "lite2": (1.1, 1.2, 260)}  # width, depth, input size
 
 
 def scaled_channels(channels: int, width: float) -> int:

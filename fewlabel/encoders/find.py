@@ -1,42 +1,15 @@
 """From the name of an encoder to the encoder."""
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from ..errors import UserError, unknown
-from .efficientnet_lite import FEATURES, VARIANTS
 from .encoder import Encoder
 from .libraries import LIBRARIES, load_from_library
-from .lite import LICENCE, PHOTOS, is_installed, load_lite
-from .minilm import NAME as MINILM
+from .listed import ENCODERS, MINILM, NONE
+from .lite import load_lite
 from .onnx_file import load_onnx
 from .run import load_run_encoder
-
-NONE = "none"  # train from scratch
-
-
-@dataclass(frozen=True)
-class Listed:
-    """What is known of an encoder before it is loaded."""
-
-    name: str
-    size: int  # side of its input
-    features: int
-    megabytes: int  # of its weights
-    licence: str
-    install: str  # how to get it
-
-    @property
-    def installed(self) -> bool:
-        return is_installed(self.name)
-
-
-ENCODERS: dict[str, Listed] = {
-    name: Listed(name, size, FEATURES, megabytes, LICENCE, PHOTOS)
-    for (name, (_, _, size)), megabytes in zip(VARIANTS.items(), (17, 20, 23), strict=True)
-}
-ENCODERS["lite"] = Listed("lite", max(one.size for one in ENCODERS.values()), 3 * FEATURES, 60, LICENCE, PHOTOS)
 
 
 def find_encoder(name: str) -> Encoder:

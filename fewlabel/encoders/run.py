@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from ..augment.colour import grey
 from ..errors import UserError
 from ..networks import Classifier
-from ..networks.saved import WEIGHTS, load_network, read_description
+from ..networks.saved import load_network, read_description
+from ..run_files import WEIGHTS
 from ..value_range import ValueRange, as_range
 from .encoder import Encoder
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import UserError, unknown
 from ..terminal import with_progress
 from .encoder import weights_digest
-from .minilm import NAME as MINILM
+from .listed import MINILM
 from .minilm import load_minilm
 from .store import FeatureStore
 from .text_encoder import BATCH, TextEncoder

@@ -10,13 +10,12 @@ from torch import Tensor, nn
 
 from ..errors import UserError
 from ..files import parse_json
+from ..run_files import DESCRIPTION, FIRST_STAGE, WEIGHTS
 from .classifier import Classifier
 from .make import TUNED, make_classifier, make_encoder
 
 FORMAT = 2  # of model.json; 1 is that of version 0.1
 LARGEST = 1_000_000  # side of a picture, or columns of a table
-WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
-FIRST_STAGE = "first-stage"  # folder of the stage that trains without labels, and the name of its network as an encoder
 DAMAGE = (ValueError, LookupError, AttributeError, TypeError, RuntimeError, OverflowError, SafetensorError)
 
 

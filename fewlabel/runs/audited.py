@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import UserError
-from .directory import AUDIT, RunDirectory
+from ..run_files import AUDIT
+from .directory import RunDirectory
 
 
 def audited_examples(runs: Path, data: str) -> dict[str, str]:

@@ -9,11 +9,11 @@ from typing import Any
 import safetensors.torch
 
 from ..files import write_atomically
+from ..run_files import LAST, NEW, PREVIOUS
 from ..training.trainer import Checkpoint
 
 MAGIC = b"fewlabel checkpoint 1\n"
 DIGEST = 32  # bytes of the SHA-256 that follows
-LAST, PREVIOUS, NEW = "last.ckpt", "previous.ckpt", "new.ckpt"
 
 
 def save_checkpoint(directory: Path, checkpoint: Checkpoint) -> None:

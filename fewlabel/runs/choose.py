@@ -3,15 +3,14 @@
 from pathlib import Path
 
 from ..data import Dataset, is_folder
-from ..encoders import ENCODERS, NONE, PHOTOS
-from ..encoders.minilm import NAME as MINILM
+from ..encoders.listed import DEFAULT, ENCODERS, MINILM, NONE, PHOTOS
 from ..methods import SELF_SUPERVISED
-from ..networks.saved import FIRST_STAGE, read_description
+from ..networks.saved import read_description
+from ..run_files import FIRST_STAGE
 from ..terminal import Terminal
 from ..training import Recipe
 from .directory import RunDirectory
 
-DEFAULT = "lite0"
 FROM_SCRATCH = ("network", "size", "flip", "without")  # settings of training on the pictures themselves
 
 

@@ -6,28 +6,20 @@ import hashlib
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import torch
 from filelock import FileLock, Timeout
 
 from ..errors import UserError
 from ..files import as_written, cannot_write, make_folder, parse_json, write_csv, write_json
-from ..methods import chosen_settings
-from ..networks.saved import DESCRIPTION, FIRST_STAGE, WEIGHTS
-from ..settings import LARGEST, parameters_of
-from ..training import Plan, Recipe
-from .checkpoint import LAST, NEW, PREVIOUS
+from ..run_files import AUDIT, FILES, FIRST_STAGE, LABELS, LOCK, METRICS, RECIPE, REPORT
 from .metrics import read_metrics
 
+if TYPE_CHECKING:
+    from ..training import Recipe
+
 FORMAT = 2  # of recipe.json; 1 is that of version 0.1
-LOCK = ".lock"  # it stays when a run has ended: whether it is held is what counts
-FLOOR = "floor"  # folder of the stage that trains on the labels alone; that of the first stage is FIRST_STAGE
-RECIPE, LABELS, METRICS = "recipe.json", "labels.csv", "metrics.jsonl"
-PREDICTIONS, REPORT, VERDICT, AUDIT = "predictions.csv", "report.html", "verdict.json", "audit.json"
 HEADER = ("file", "label")  # of labels.csv
-FILES = {RECIPE, LABELS, METRICS, LAST, PREVIOUS, NEW, WEIGHTS, DESCRIPTION, PREDICTIONS, REPORT, FLOOR, LOCK}
-FILES |= {VERDICT, AUDIT, FIRST_STAGE}
 
 
 class RunDirectory:
@@ -78,8 +70,10 @@ class RunDirectory:
                 f"{self.path} was written by fewlabel {version}: its model can be used, but to resume, repeat or "
                 "report on the run install that version, or train again with `fewlabel train`."
             )
+        from .check import check_plan  # which takes long: it imports torch
+
         try:
-            check_plan(Plan.from_dict(facts, torch.empty(0)))
+            check_plan(facts)
         except (ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
             raise self._damaged_recipe() from error
         return facts
@@ -181,27 +175,6 @@ class RunDirectory:
         return lines
 
 
-def check_plan(plan: Plan) -> None:
-    """Raises ValueError where a value of recipe.json is not of its type, or out of bounds."""
-    recipe = plan.recipe
-    for name, parameter in parameters_of(Recipe).items():
-        parameter.check(name, getattr(recipe, name))
-    labels = [recipe.labels] if isinstance(recipe.labels, str) else recipe.labels or []
-    texts = [*labels, *plan.without, plan.network, plan.encoder]
-    lengths = plan.steps, plan.evaluations
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a name is not text")
-    if not all(
-        isinstance(length, int) and not isinstance(length, bool) and 1 <= length <= LARGEST for length in lengths
-    ):
-        raise ValueError("a length is not a whole number")
-    if not isinstance(plan.learning_rate, int | float) or not isinstance(plan.precision, torch.dtype):
-        raise ValueError("the learning rate or the precision is not valid")
-    chosen_settings(recipe.method, recipe.settings)
-    if plan.first is not None:
-        check_plan(plan.first)
-
-
 def digest_of(rows: Iterable[tuple[str, ...]]) -> str:
     """Of the rows of labels.csv, by which a change is noticed."""
     return hashlib.sha256(repr([*rows]).encode("utf-8", "surrogateescape")).hexdigest()
@@ -212,7 +185,7 @@ def is_ours(entry: Path) -> bool:
     return entry.name in FILES or (entry.name.startswith(".") and entry.name.endswith(".partial"))
 
 
-def choose_directory(recipe: Recipe, *, resume: bool, overwrite: bool) -> Path:
+def choose_directory(recipe: "Recipe", *, resume: bool, overwrite: bool) -> Path:
     """The directory that `out` names, or runs/DATA-METHOD-SEED with the next free number.
 
     A run of the same recipe in such a directory is resumed, the newest unfinished one first, or overwritten; and one
@@ -243,7 +216,7 @@ def numbered_directories(first: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def is_of(recipe: Recipe, run: RunDirectory) -> bool:
+def is_of(recipe: "Recipe", run: RunDirectory) -> bool:
     """Does a directory hold a run of that recipe? Settings that it does not name are as they may be."""
     try:
         facts = run.facts()

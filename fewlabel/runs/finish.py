@@ -9,12 +9,13 @@ from ..data import Dataset
 from ..evaluate import predict_probabilities
 from ..files import write_json
 from ..model import Model, load_model
-from ..networks.saved import FIRST_STAGE, load_network
+from ..networks.saved import load_network
 from ..predictions import Predictions, texts_of
+from ..run_files import FIRST_STAGE, FLOOR, PREDICTIONS, REPORT, VERDICT
 from ..terminal import Terminal
 from ..training import Plan
 from ..verdict import Verdict, make_verdict, verdict_in_words
-from .directory import FLOOR, PREDICTIONS, REPORT, VERDICT, RunDirectory
+from .directory import RunDirectory
 from .first_stage import as_encoder, as_trained_on, data_of_run
 from .stages import StageResult
 

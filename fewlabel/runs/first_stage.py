@@ -9,8 +9,8 @@ from ..encoders.run import run_encoder
 from ..evaluate import features_by
 from ..model import Model
 from ..networks import Classifier
-from ..networks.saved import FIRST_STAGE
 from ..ranks import ALONE, Ranks
+from ..run_files import FIRST_STAGE
 from ..terminal import Terminal
 from ..training import Plan
 from .directory import RunDirectory

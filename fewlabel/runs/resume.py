@@ -15,15 +15,15 @@ from ..data import NAMED, Dataset, is_folder, load
 from ..data.fingerprint import data_fingerprint
 from ..encoders import NONE, find_encoder
 from ..errors import UserError
-from ..networks.saved import FIRST_STAGE
 from ..ranks import Ranks, launch
+from ..run_files import FIRST_STAGE, LABELS
 from ..terminal import Terminal
 from ..training import Plan, Recipe, make_plan
 from ..training.length import Part, with_length
 from ..training.plan import promised_features
 from ..value_range import parse_range
 from .audited import refuse_audited
-from .directory import LABELS, RunDirectory
+from .directory import RunDirectory
 from .stages import floor_stages
 from .start import refuse_itself, starting_weights
 

@@ -10,18 +10,18 @@ import torch
 
 from ..data import Dataset, FeatureKind, encoded
 from ..data.fingerprint import data_digest
-from ..data.folder import listed
+from ..data.picture_files import listed
 from ..encoders import NONE, find_encoder
 from ..methods import in_words
 from ..model import Model, load_model
 from ..networks import Classifier
-from ..networks.saved import DESCRIPTION, FIRST_STAGE, WEIGHTS
 from ..ranks import Ranks, all_ranks, restarts
+from ..run_files import DESCRIPTION, FIRST_STAGE, FLOOR, WEIGHTS
 from ..terminal import Terminal
 from ..training import Plan, Recipe, check_recipe
 from ..training.recipe import FLIP
 from .choose import choose_encoder
-from .directory import FLOOR, RunDirectory, choose_directory
+from .directory import RunDirectory, choose_directory
 from .finish import finish, finish_pretraining, write_missing_predictions
 from .first_stage import encoded_by_first_stage, run_first_stage
 from .resume import load_data, open_run, started_by_us

@@ -14,15 +14,15 @@ from ..encoders import NONE
 from ..errors import Interrupted, UserError
 from ..files import not_saved, write_atomically
 from ..networks import TUNED, Classifier
-from ..networks.saved import FIRST_STAGE
 from ..ranks import Ranks
+from ..run_files import FIRST_STAGE, FLOOR, LAST, METRICS
 from ..terminal import Terminal
 from ..training import Listener, Plan, StepResult, Trainer, fit
 from ..training.fit import steps_with_a_line
 from ..training.listeners import Alarms, Clock, DivergenceCheck, History, ProgressBar
 from ..training.plan import default_rate
-from .checkpoint import LAST, load_checkpoint, save_checkpoint
-from .directory import FLOOR, METRICS, RunDirectory
+from .checkpoint import load_checkpoint, save_checkpoint
+from .directory import RunDirectory
 from .metrics import as_text
 from .start import starting_weights
 

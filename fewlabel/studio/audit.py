@@ -1,6 +1,7 @@
 """An audit on the page: the same draw and the same sums as `fewlabel audit`, with the answers given one by one."""
 
 import threading
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,8 @@ from ..auditing import Answered, read_audit, start_audit, summary, take_answers
 from ..data.labels import NO_CLASS, read_answers
 from ..errors import UserError
 from ..files import write_csv
-from ..model import load_model
-from ..runs.directory import AUDIT, RunDirectory
+from ..run_files import AUDIT
+from ..runs.directory import RunDirectory
 from .project import Project, one_of
 
 DRAWN = 30
@@ -37,7 +38,7 @@ class Audits:
             answers = {name: label for name, label, _ in read_answers(answers_of(run))}
             if name not in answers:
                 raise UserError("this one was not drawn for the audit.")
-            answers[name] = one_of(label, [*classes_of(run), NO_CLASS, ""], "class of the model")
+            answers[name] = one_of(label, [*classes_of(run.path), NO_CLASS, ""], "class of the model")
             write_csv(answers_of(run), ("file", "label"), answers.items())
             if all(answers.values()):
                 take_answers(run, answers_of(run))
@@ -62,7 +63,7 @@ class Audits:
             for name, label, _ in read_answers(answers_of(run))
             if name in self._project.numbers
         ]
-        return {"status": "asking", "run": run.path.name, "pictures": pictures, "classes": classes_of(run)}
+        return {"status": "asking", "run": run.path.name, "pictures": pictures, "classes": classes_of(run.path)}
 
     def _run(self) -> RunDirectory:
         """One whose audit was begun here and is not finished, else the last."""
@@ -81,5 +82,8 @@ def answers_of(run: RunDirectory) -> Path:
     return run.path.with_name(f"{run.path.name}-audit.csv")
 
 
-def classes_of(run: RunDirectory) -> list[str]:
-    return list(load_model(run.path, "cpu").classes)
+@lru_cache(maxsize=4)
+def classes_of(run: Path) -> list[str]:
+    from ..model import load_model  # which takes long: it imports torch
+
+    return list(load_model(run, "cpu").classes)

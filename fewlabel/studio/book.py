@@ -10,7 +10,7 @@ import os
 import shutil
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,7 +55,7 @@ class LabelBook:
         self._events: list[Event] = []
         self._standing: list[tuple[int, Event]] = []  # those that were not undone, and their numbers
         self._events_read = 0  # bytes of the history
-        with self._alone():
+        with self.alone():
             pass
 
     # ---- what is there
@@ -63,19 +63,19 @@ class LabelBook:
     @property
     def labels(self) -> dict[str, str]:
         """Picture -> class, of those that have one."""
-        with self._alone():
+        with self.alone():
             return dict(self._sheet.labels)
 
     @property
     def classes(self) -> list[str]:
         """In the order in which they came: their keys stay the same."""
-        with self._alone():
+        with self.alone():
             return self._classes()
 
     @property
     def skipped(self) -> list[str]:
         """Pictures that were put off and have no label yet, in that order."""
-        with self._alone():
+        with self.alone():
             names = [event.changes[0][0] for _, event in self._standing if event.what == SKIP]
             last_first = dict.fromkeys(reversed(names))
             return [name for name in reversed(last_first) if name not in self._sheet.labels and name in self._files]
@@ -102,7 +102,7 @@ class LabelBook:
 
         `before` is the label that the page showed: where somebody else was faster, that label stays.
         """
-        with self._alone():
+        with self.alone():
             classes = self._classes()
             for name in names if before is not None else ():
                 if (there := self._sheet.labels.get(name, "")) != before:
@@ -116,11 +116,11 @@ class LabelBook:
                 self._do(Event(LABEL, changes, classes, after))
 
     def skip(self, name: str) -> None:
-        with self._alone():
+        with self.alone():
             self._do(Event(SKIP, [[name, "", ""]]))
 
     def add_class(self, name: str) -> None:
-        with self._alone():
+        with self.alone():
             classes = self._classes()
             name = self._checked(name, classes)
             if name in classes:
@@ -129,7 +129,7 @@ class LabelBook:
 
     def rename_class(self, old: str, new: str) -> None:
         """Under the name of another class the two are merged."""
-        with self._alone():
+        with self.alone():
             classes = self._classes()
             if old not in classes:
                 raise UserError(f"there is no class '{old}'.")
@@ -141,7 +141,7 @@ class LabelBook:
 
     def undo(self) -> Event | None:
         """Take the last change back; what somebody else has changed since stays. None where there is nothing left."""
-        with self._alone():
+        with self.alone():
             standing = self._standing
             if not standing:
                 return None
@@ -162,12 +162,18 @@ class LabelBook:
     # ---- how
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """While no other thread or process changes the file; what it says by then is read first."""
+    def alone(self) -> Iterator[None]:
+        """While no other thread or process changes the file; what it says by then is read first.
+
+        Within such a block another one costs nothing.
+        """
         try:
-            with self._lock, self._between:
-                self._refresh()
-                yield
+            with self._lock:
+                held = self._between.is_locked
+                with nullcontext() if held else self._between:
+                    if not held:
+                        self._refresh()
+                    yield
         except OSError as error:
             raise not_saved(self.path, error) from error
 

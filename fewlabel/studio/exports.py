@@ -6,9 +6,7 @@ from typing import Any
 from ..data.labels import holds_work
 from ..errors import UserError
 from ..files import make_folder
-from ..model import load_model
-from ..runs.directory import PREDICTIONS, REPORT
-from ..sorting import sort_pictures
+from ..run_files import PREDICTIONS, REPORT
 from .project import Project, near, one_of
 
 SORTED, ONNX = "sorted", "model.onnx"
@@ -17,6 +15,9 @@ MADE = (PREDICTIONS, SORTED, ONNX)
 
 def make_export(project: Project, what: Any) -> dict[str, Any]:
     """Write predictions of all pictures, or the pictures sorted by class, or the model as ONNX."""
+    from ..model import load_model  # which takes long: it imports torch
+    from ..sorting import sort_pictures
+
     one_of(what, MADE, "export")
     run, folder = run_of(project), export_folder(project)
     make_folder(folder)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from ..data.labels import read_answers
 from ..data.tables import read_table
 from ..errors import UserError
-from ..methods import SELF_SUPERVISED
-from ..runs.directory import LABELS, PREDICTIONS, REPORT, RunDirectory
+from ..run_files import LABELS, PREDICTIONS, REPORT
+from ..runs.directory import RunDirectory
 
 
 class Guess(NamedTuple):
@@ -52,6 +52,8 @@ def choose_run(run: str | None) -> Path | None:
         return None
     directory = RunDirectory(run)
     facts = directory.facts_to_continue()
+    from ..methods import SELF_SUPERVISED  # which takes long: it imports torch
+
     if facts["recipe"]["method"] in SELF_SUPERVISED:
         raise UserError(f"{run} was trained without labels, so it predicts nothing: give a run of `fewlabel train`.")
     if not directory.finished:

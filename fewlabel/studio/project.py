@@ -16,8 +16,9 @@ from ..data import Roles
 from ..data.labels import NO_CLASS
 from ..errors import UserError, unknown
 from ..files import make_folder, write_json
+from ..run_files import LOCK
 from ..runs.audited import audited_examples
-from ..runs.directory import LOCK, RunDirectory, numbered_directories
+from ..runs.directory import RunDirectory, numbered_directories
 from .book import LabelBook
 from .finished import Guess, latest_run, read_guesses, read_trained
 from .sources import open_source
@@ -160,9 +161,10 @@ class Project:
         facts |= {"noun": self.noun, "sortable": self.source.roles is None}
         try:
             self.take_run()
-            labels, classes = self.book.labels, self.book.classes
-            self.refresh_order()
-            facts["queue"] = self.queue()
+            with self.book.alone():
+                labels, classes = self.book.labels, self.book.classes
+                self.refresh_order()
+                facts["queue"] = self.queue()
         except UserError as error:  # another program has made the label file unreadable
             labels, classes = {}, []
             facts |= {"problem": str(error), "queue": []}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..data.labels import Columns, Names, read_label_file, understood
 from ..data.tables import SEPARATORS, read_table, separator_in
-from ..files import write_csv
+from ..files import csv_line, write_lines
 
 HEADER = ["file", "label"]
 PLAIN = Columns(0, 1)
@@ -20,6 +20,7 @@ class Sheet:
     places: dict[str, list[int]] = field(default_factory=dict)  # picture -> its rows
     labels: dict[str, str] = field(default_factory=dict)  # picture -> class, without empty ones
     missing: int = 0  # rows of pictures that are not in the folder; they stay
+    lines: list[bytes] = field(default_factory=list)  # of all rows, as they were last written
 
     def set(self, name: str, label: str) -> None:
         """An empty label takes the label away: then a guess in the same row stands as it was."""
@@ -28,6 +29,8 @@ class Sheet:
             self.rows.append([])
         for place in self.places[name]:
             self._set_row(self.rows[place], name, label)
+            if self.lines:
+                self.lines[place : place + 1] = [csv_line(self.rows[place], self.separator)]
         if label:
             self.labels[name] = label
         else:
@@ -44,8 +47,10 @@ class Sheet:
                 row[columns.confirmed] = "yes" if label else ""
 
     def write(self, path: Path) -> None:
-        header, rows = (self.header, self.rows) if self.header else (self.rows[0], self.rows[1:])
-        write_csv(path, header, rows, self.separator)
+        """Only rows that were changed since the last time are put into words again: there may be many."""
+        self.lines = self.lines or [csv_line(row, self.separator) for row in self.rows]
+        header = [csv_line(self.header, self.separator)] if self.header else []
+        write_lines(path, [*header, *self.lines])
 
 
 def read_sheet(path: Path, names: Names) -> Sheet:

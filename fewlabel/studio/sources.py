@@ -5,12 +5,13 @@ import zlib
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..data import Roles, folder_roles, is_row_file
-from ..data.folder import scan
-from ..encoders import ENCODERS, PHOTOS, minilm
+from ..data.picture_files import scan
+from ..data.row_files import Roles, RowFile, folder_roles, is_row_file
+from ..encoders.listed import DEFAULT, ENCODERS, MINILM, PHOTOS, TEXT, is_installed
 from ..errors import UserError
-from ..runs.choose import DEFAULT
 from .pictures import shown_picture
+
+LONGEST = 10_000  # letters of a text that are shown
 
 
 class Source(Protocol):
@@ -63,19 +64,17 @@ class Rows:
     """Texts or rows of a table. Their content is sent with their names, so there is no picture to fetch."""
 
     def __init__(self, path: Path, roles: Roles) -> None:
-        from ..data.row_files import RowFile
-
         self.path = path.resolve()
         self.roles: Roles | None = roles
-        listing = RowFile(path, roles).listing()
+        listing = RowFile(path, roles).listing(LONGEST)
         self.names = listing.names
         self.given = {name: label for name, label in zip(listing.names, listing.labels, strict=True) if label}
         self._texts, self._places = listing.shown, {name: place for place, name in enumerate(listing.names)}
         is_text = roles.text is not None
         self.noun = "texts" if is_text else "rows"
-        self.encoder = minilm.NAME if is_text else None
-        self.comparable = not is_text or minilm.is_installed()
-        self.note = "" if self.comparable else f"In random order. To see the most useful texts first: {minilm.TEXT}."
+        self.encoder = MINILM if is_text else None
+        self.comparable = not is_text or is_installed(MINILM)
+        self.note = "" if self.comparable else f"In random order. To see the most useful texts first: {TEXT}."
 
     def shown(self, name: str) -> dict[str, Any]:
         return {"version": 0, "text": self._texts.show(self._places[name])}

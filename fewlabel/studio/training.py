@@ -5,14 +5,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from ..errors import UserError
-from ..runs.directory import FLOOR, LOCK, RunDirectory
+from ..run_files import FLOOR, LOCK
+from ..runs.directory import RunDirectory
+from .worker import let_the_page_go_first
 
 POINTS = 100  # of a curve
-PRIORITY = 5  # lower than the page's
 
 
 class Training:
@@ -32,7 +34,7 @@ class Training:
 
     def adopt(self, run: Path) -> None:
         """A training that was started by a studio which was killed."""
-        self.run = run
+        self.run, self._cancelled = run, False
 
     def start(self, run: Path, words: list[str]) -> None:
         """`words` follow `fewlabel train`."""
@@ -46,20 +48,24 @@ class Training:
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True
         )
-        if hasattr(os, "setpriority"):
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, PRIORITY)
+        let_the_page_go_first(self._process.pid)
 
     def cancel(self) -> None:
-        if self._process is None and self.going_on:
-            raise UserError("this training was started by an earlier studio: wait for it.")
-        if self._process is not None and self.going_on:
-            self._cancelled = True
+        if self.run is None or not self.going_on:
+            return
+        if self._process is not None:
             self._process.send_signal(signal.SIGINT)
+        elif not interrupt(self.run):
+            raise UserError(
+                "the process of this training, which an earlier studio started, was not found: wait for it."
+            )
+        self._cancelled = True
 
     def close(self) -> None:
         """Before the studio ends."""
-        if self._process is not None:
+        with suppress(UserError):
             self.cancel()
+        if self._process is not None:
             self._process.wait()
         if self._output is not None:
             self._output.close()
@@ -69,7 +75,8 @@ class Training:
         if self.run is None:
             return {"status": "none"}
         if self._process is None:
-            status = "going on" if self.going_on else "finished" if RunDirectory(self.run).finished else "failed"
+            ended = "finished" if RunDirectory(self.run).finished else "cancelled" if self._cancelled else "failed"
+            status = "going on" if self.going_on else ended
             message = "It was interrupted." if status == "failed" else ""
             return {"status": status, "run": self.run.name, "message": message, **progress(self.run)}
         code = self._process.poll()
@@ -97,6 +104,30 @@ def at_work(path: Path) -> bool:
         except UserError:
             return True
     return False
+
+
+def interrupt(run: Path) -> bool:
+    """Ctrl-C for the process that a studio has started to train there; False where it is not found."""
+    if not hasattr(os, "pidfd_open"):  # Linux has it
+        return False
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is somebody else's
+            if trains_in(place, run):
+                process = os.pidfd_open(int(place.name))  # means that process, whoever gets its number afterwards
+                try:
+                    if trains_in(place, run):
+                        signal.pidfd_send_signal(process, signal.SIGINT)
+                        return True
+                finally:
+                    os.close(process)
+    return False
+
+
+def trains_in(process: Path, run: Path) -> bool:
+    """Is it ours, was it started as `Training.start` does it, and for that run?"""
+    words = (process / "cmdline").read_bytes().split(b"\0")
+    ours = process.stat().st_uid == os.getuid() and os.getsid(int(process.name)) == int(process.name)
+    return ours and words[1:4] == [b"-m", b"fewlabel", b"train"] and words[-3:] == [b"--out", os.fsencode(run), b""]
 
 
 def progress(path: Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import IO, Any, TextIO
 from ..errors import UserError
 
 Answer = dict[str, Any]
+PRIORITY = 5  # lower than the page's
 
 
 class Worker:
@@ -60,6 +61,7 @@ class Worker:
                 command = [sys.executable, "-m", "fewlabel.studio.worker"]
                 process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                 assert process.stdin is not None and process.stdout is not None
+                let_the_page_go_first(process.pid)
                 self._process = process
                 self._threads = [
                     threading.Thread(target=self._write, args=(process.stdin,), daemon=True),
@@ -100,6 +102,11 @@ class Worker:
             self._waiting.pop(number).set_exception(
                 UserError("the background process has stopped: start the studio again.")
             )
+
+
+def let_the_page_go_first(process: int) -> None:
+    if hasattr(os, "setpriority"):
+        os.setpriority(os.PRIO_PROCESS, process, PRIORITY)
 
 
 # ---- the process

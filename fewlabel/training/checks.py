@@ -11,7 +11,7 @@ from ..data.labels import as_paths
 from ..encoders import NONE, full_name
 from ..errors import UserError, unknown
 from ..methods import check_first_stage, check_method, chosen_settings
-from ..networks.saved import FIRST_STAGE
+from ..run_files import FIRST_STAGE
 from ..settings import parameters_of
 from .recipe import FLIP, Recipe, first_stage_settings
 

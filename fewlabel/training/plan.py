@@ -12,7 +12,7 @@ from ..encoders import NONE
 from ..errors import UserError
 from ..methods import SELF_SUPERVISED, check_kind, full_settings
 from ..networks import TUNED, make_encoder
-from ..networks.saved import FIRST_STAGE
+from ..run_files import FIRST_STAGE
 from .recipe import FLIP, Recipe, own_settings
 
 STEPS, EVALUATIONS = 2000, 20

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from ..data import NAMED, Roles, folder_roles, is_row_file
 from ..methods import SELF_SUPERVISED, parts_of
-from ..networks.saved import FIRST_STAGE
+from ..run_files import FIRST_STAGE
 from ..settings import Setting
 
 DATA, TRAINING, OUTPUT, ADVANCED = GROUPS = ("Data", "Training", "Output and device", "Advanced")

@@ -189,7 +189,7 @@ def test_settings_of_training_from_scratch_imply_no_encoder(place: Path, words: 
 def test_without_the_extra_one_line_says_what_it_would_bring(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fewlabel.encoders.find.is_installed", lambda _: False)
+    monkeypatch.setattr("fewlabel.encoders.listed.is_installed", lambda _: False)
     assert main(["train", "photos", "--labels", "labels.csv", "--steps", "2", "--out", "run"]) == 0
     assert "a pre-trained encoder is far better: pip install 'fewlabel[photos]'" in capsys.readouterr().out
     monkeypatch.undo()

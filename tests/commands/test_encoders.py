@@ -8,7 +8,7 @@ from fewlabel.encoders import ENCODERS
 
 @pytest.mark.parametrize("installed", [True, False])
 def test_the_list(installed: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fewlabel.encoders.find.is_installed", lambda _: installed)
+    monkeypatch.setattr("fewlabel.encoders.listed.is_installed", lambda _: installed)
     assert main(["encoders"]) == 0
     shown = capsys.readouterr().out
     for name, one in ENCODERS.items():

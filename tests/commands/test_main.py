@@ -306,7 +306,7 @@ def test_a_file_that_may_not_be_read(
     def denied(*_: object, **__: object) -> Iterator[str]:
         raise PermissionError(errno.EACCES, "Permission denied", "photos/lost+found")
 
-    monkeypatch.setattr("fewlabel.data.folder.pictures_in", denied)
+    monkeypatch.setattr("fewlabel.data.picture_files.pictures_in", denied)
     assert bad(["train", str(tmp_path)], capsys) == "fewlabel: photos/lost+found: Permission denied.\n"
 
 

@@ -9,7 +9,8 @@ import torch
 from PIL import Image
 
 from fewlabel.data import Examples, ImageKind, load, load_test
-from fewlabel.data.folder import read_unlabelled, written
+from fewlabel.data.folder import read_unlabelled
+from fewlabel.data.picture_files import written
 from fewlabel.errors import UserError
 
 Colour = tuple[int, int, int]

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 
 from fewlabel import UserError
 from fewlabel.encoders import ENCODERS, Encoder, find_encoder
-from fewlabel.encoders.efficientnet_lite import VARIANTS, EfficientNetLite, SameConv, scaled_channels
-from fewlabel.encoders.lite import weights_file
+from fewlabel.encoders.efficientnet_lite import EfficientNetLite, SameConv, scaled_channels
+from fewlabel.encoders.listed import VARIANTS, weights_file
 
 installed = pytest.mark.skipif(not ENCODERS["lite"].installed, reason="the weights of fewlabel[photos] are not there")
 
@@ -85,7 +85,7 @@ def test_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fewlabel.encoders.lite.find_spec", lambda _: None)
+    monkeypatch.setattr("fewlabel.encoders.listed.find_spec", lambda _: None)
     find_encoder.__globals__["load_lite"].cache_clear()
     assert not ENCODERS["lite0"].installed
     with pytest.raises(UserError, match=r"pip install 'fewlabel\[photos\]'"):

@@ -10,6 +10,7 @@ import pytest
 from fewlabel import UserError
 from fewlabel.data import load
 from fewlabel.data.labels import NO_CLASS
+from fewlabel.files import csv_line
 from fewlabel.studio.book import LabelBook
 from tests.pictures import picture
 
@@ -55,6 +56,25 @@ def test_many_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert books[0].labels == {f"{i}.png": f"class {i % 4}" for i in range(40)}
+
+
+def test_only_what_was_changed_is_written_anew(
+    book: LabelBook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "labels.csv").write_text("file,label,note\na.png,,=1\nb.png,,'x\n")
+    written: list[list[str]] = []
+
+    def spy(row: list[str], separator: str = ",") -> bytes:
+        written.append(row)
+        return csv_line(row, separator)
+
+    book.label(["a.png"], "cat")
+    monkeypatch.setattr("fewlabel.studio.sheet.csv_line", spy)
+    book.label(["b.png"], "dog")
+    book.label(["c.png"], "dog")
+    assert [row[0] for row in written] == ["b.png", "file", "c.png", "file"]
+    text = (tmp_path / "labels.csv").read_text(encoding="utf-8-sig")
+    assert text == "file,label,note\na.png,cat,'=1\nb.png,dog,'x\nc.png,dog\n"
 
 
 def test_undo_goes_back_through_everything_also_after_a_restart(book: LabelBook, tmp_path: Path) -> None:
@@ -201,7 +221,7 @@ def test_what_could_not_be_saved_has_not_been_labelled(
         raise UserError("could not save")
 
     with monkeypatch.context() as patch:
-        patch.setattr("fewlabel.studio.sheet.write_csv", full)
+        patch.setattr("fewlabel.studio.sheet.write_lines", full)
         with pytest.raises(UserError, match="could not save"):
             book.label(["b.png"], "cat")
     assert book.labels == open_book(tmp_path).labels == {"a.png": "cat"}

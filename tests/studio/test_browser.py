@@ -190,7 +190,7 @@ def test_review_by_mouse_by_name_and_by_likeness(page: Page, tmp_path: Path) -> 
         train(page, 1)
         page.locator(".tab[data-view=review]").click()
         page.locator("#suspicious").click()
-        expect(page.locator("#review-title")).to_contain_text("suspicious labels")
+        expect(page.locator("#review-title")).to_contain_text("Suspicious labels")
         expect(page.locator(f'.cell[aria-label^="{wrong}"]')).to_contain_text("labelled petals, looks like sky")
         page.locator(f'.cell[aria-label^="{wrong}"]').focus()
         page.keyboard.press("s")
@@ -198,7 +198,7 @@ def test_review_by_mouse_by_name_and_by_likeness(page: Page, tmp_path: Path) -> 
         assert labels(tmp_path)[wrong] == "sky"
 
         page.locator("#duplicates").click()
-        expect(page.locator("#review-title")).to_contain_text("near-duplicates")
+        expect(page.locator("#review-title")).to_contain_text("Near-duplicates")
         assert page.locator('.cell[aria-label^="twin"]').count() == 1
         assert page.locator('.cell[aria-label^="tile000"]').count() == 1
         page.locator("#search").fill("twin")
@@ -206,7 +206,7 @@ def test_review_by_mouse_by_name_and_by_likeness(page: Page, tmp_path: Path) -> 
         expect(page.locator(".cell")).to_have_count(1)
         page.locator(".cell").focus()
         page.keyboard.press("m")
-        expect(page.locator("#review-title")).to_contain_text("like this")
+        expect(page.locator("#review-title")).to_contain_text("Like this")
         assert (page.locator(".cell").first.get_attribute("aria-label") or "").startswith("tile000.png")
 
         page.locator(".pick", has_text="sky").click()
@@ -317,7 +317,7 @@ def test_a_round_on_texts(page: Page, tmp_path: Path) -> None:
         expect(page.locator(".cell q").first).to_be_visible()
         page.locator("#search").fill("chess")
         page.locator("#search").press("Enter")
-        expect(page.locator("#review-title")).to_have_text("found : 3")
+        expect(page.locator("#review-title")).to_have_text("Found: 3")
         no_violation(page)
         page.locator(".tab[data-view=audit]").click()
         page.locator("#begin-audit").click()
@@ -341,3 +341,10 @@ def test_rows_of_a_table(page: Page, tmp_path: Path) -> None:
         expect(page.locator("#text")).to_contain_text("colour")
         page.locator("#train").click()
         expect(page.locator("#training")).to_contain_text("rows guessed by studio-fruit;")
+        expect(page.locator("#guess")).to_contain_text("guess: ")  # of the row that is looked at
+        name = name_shown(page)
+        page.keyboard.press("Enter")
+        expect(page.locator("#name")).not_to_have_text(name)
+        guessed = {row["file"]: row["guess"] for row in read(tmp_path / "runs/studio-fruit/predictions.csv")}
+        given = {row["file"]: row["label"] for row in read(tmp_path / "fruit-labels.csv")}
+        assert given[name] == guessed[name]

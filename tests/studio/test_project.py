@@ -3,6 +3,8 @@
 import json
 import shutil
 import socket
+import subprocess
+import sys
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -10,14 +12,16 @@ from typing import Any
 import pytest
 
 from fewlabel import UserError
+from fewlabel.data import Roles
 from fewlabel.runs import RunDirectory
 from fewlabel.studio import review
 from fewlabel.studio.audit import Audits
 from fewlabel.studio.finished import Guess
 from fewlabel.studio.project import Project
 from fewlabel.studio.server import AsciiJSON
+from fewlabel.studio.training import interrupt
 from fewlabel.studio.worker import Worker
-from tests.processes import fewlabel
+from tests.processes import fewlabel, start, wait_for
 from tests.studio.studios import CLASSES, studio, write_tiles
 
 
@@ -105,9 +109,34 @@ def test_a_training_on_other_pictures_is_not_taken_for_ours(project: Project, tm
         ours.lock()
         training = Project(project.folder, None, None, Silent()).training
         assert training.run == ours.path and training.going_on
-        with pytest.raises(UserError, match="earlier studio"):
+        with pytest.raises(UserError, match="was not found"):
             training.cancel()
     assert training.state()["status"] == "failed"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell which process trains where")
+def test_a_training_of_a_studio_that_was_killed_can_be_cancelled(project: Project, tmp_path: Path) -> None:
+    project.label([0, 1], "sky", "")
+    project.label([2, 3], "petals", "")
+    run, other = project.runs / "studio-photos", project.runs / "studio-photos-2"
+    options = ("--labels", tmp_path / "labels.csv", "--encoder", "none", "--size", "8", "--steps", "1000000", "--out")
+    training = start("train", project.folder, *options, run, cwd=tmp_path)
+    asleep = [sys.executable, "-c", "import time; time.sleep(600)", "-m", "fewlabel", "train", "--out", str(run)]
+    bystander = subprocess.Popen(asleep, start_new_session=True)
+    try:
+        wait_for((run / "metrics.jsonl").exists, training)
+        again = Project(project.folder, None, None, Silent())
+        assert again.training.state()["status"] == "going on"
+        assert not interrupt(other)
+        again.training.cancel()
+        output, _ = training.communicate(timeout=60)
+        assert training.returncode == 130, output
+        assert again.training.state()["status"] == "cancelled"
+        assert bystander.poll() is None
+    finally:
+        for process in (training, bystander):
+            process.kill()
+            process.wait()
 
 
 def test_training_needs_two_classes(project: Project) -> None:
@@ -125,6 +154,15 @@ def test_training_by_itself_is_remembered(project: Project, monkeypatch: pytest.
     assert started == ["studio-photos"]  # not with one class only; then not again before three new ones
     again = Project(project.folder, None, None, Silent())
     assert again.every == 3
+
+
+def test_long_texts_are_shown_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    long = f"{'word ' * 1000}and the end"
+    (tmp_path / "texts.csv").write_text(f"text\n{long}\nshort\n")
+    project = Project(tmp_path / "texts.csv", None, None, Silent(), Roles("text"))
+    assert {picture["text"] for picture in project.state()["queue"]} == {long, "short"}
+    assert review.by_name(project, "THE END", 0)["count"] == 1
 
 
 @pytest.mark.parametrize("count", ["3", -1, 1.5, None])

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +26,43 @@ def server(tiles: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPath
     with studio(tiles[0], cwd=tmp_path_factory.mktemp("work")) as server:
         server.enter()
         yield server
+
+
+FIRST_SCREEN = """
+import sys
+from pathlib import Path
+from fewlabel.commands.studio import studio
+from fewlabel.studio import server
+
+def look(project, *others):  # as a browser would
+    page = server.Pages(project)
+    (picture, *_) = page.state({"shown": "0"})["queue"]
+    assert project.source.picture(picture["name"], "large")
+    assert page.state({"shown": "0"})["labelled"] == 1
+    project.close()
+    print(*sys.modules)
+
+server.serve = look
+studio("photos", no_browser=True)
+"""
+
+
+def test_the_first_screen_does_not_wait_for_torch(tmp_path: Path) -> None:
+    """It takes longer to import than everything else together. A label and a run are there already."""
+    truth = write_tiles(tmp_path / "photos", 6)
+    (tmp_path / "labels.csv").write_text("file,label\ntile000.png,sky\n")
+    run = tmp_path / "runs/studio-photos"
+    run.mkdir(parents=True)
+    facts = {"recipe": {"data": str(tmp_path / "photos")}, "data": "", "steps": 10}
+    (run / "recipe.json").write_text(json.dumps(facts))
+    (run / "labels.csv").write_text("file,label\ntile000.png,sky\n")
+    guesses = "".join(f"{name},sky,sky,,0.5,0.5\n" for name in truth)
+    (run / "predictions.csv").write_text(f"file,label,guess,confirmed,confidence,sky\n{guesses}")
+    (run / "report.html").write_text("")
+    command = [sys.executable, "-c", FIRST_SCREEN]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not {"torch", "sklearn", "scipy", "matplotlib"} & {*done.stdout.split()}
 
 
 def test_without_the_cookie_nothing_is_told(server: Studio) -> None:

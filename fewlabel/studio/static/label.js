@@ -131,7 +131,8 @@ listen((state) => {
   const elsewhere = same && ((state.shown.label && !shown.label) || state.shown.audited);
   if (!shown || state.problem || elsewhere) return next(state.queue);
   const rest = state.queue.filter(({ number }) => number !== shown.number);
-  queue = [state.queue.find(({ number }) => number === shown.number) ?? shown, ...rest];
+  const now = same ? state.shown : state.queue.find(({ number }) => number === shown.number);
+  queue = [now ?? shown, ...rest]; // there may be a new guess
   shown = queue[0];
   preload(queue.slice(0, PRELOADED));
   draw();

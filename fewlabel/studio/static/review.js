@@ -14,7 +14,8 @@ let count = 0;
 let more = false; // are there further pages?
 let dragging = null;
 
-const SOURCES = { labelled: "labelled", suspicious: "suspicious labels", duplicates: "near-duplicates", search: "found", similar: "like this" };
+const SOURCES = { labelled: "Labelled", suspicious: "Suspicious labels", duplicates: "Near-duplicates", search: "Found", similar: "Like this" };
+const SPOKEN = 100; // letters of a text
 
 async function load(what, parameters = {}, at = 0) {
   const wanted = { what, parameters };
@@ -38,7 +39,8 @@ async function load(what, parameters = {}, at = 0) {
 
 function draw() {
   if (!view?.contains(grid)) return; // another view is shown by now
-  const title = list.what === "review" ? `Guessed ${list.parameters.class}` : `${SOURCES[list.what]} ${list.parameters.class ?? ""}`;
+  const { class: name } = list.parameters;
+  const title = list.what === "review" ? `Guessed ${name}` : name ? `${SOURCES[list.what]} ${name}` : SOURCES[list.what];
   heading.textContent = `${title}: ${count}`;
   grid.replaceChildren(...pictures.map(cell));
   grid.classList.toggle("texts", pictures[0]?.text !== undefined);
@@ -57,7 +59,7 @@ function cell(picture, position) {
       class: "cell",
       "data-position": String(position),
       "aria-pressed": String(selected.has(picture.number)),
-      "aria-label": `${picture.text ?? picture.name}, ${words}`,
+      "aria-label": `${picture.text?.slice(0, SPOKEN) ?? picture.name}, ${words}`,
       onfocus: () => (focused = position),
       onpointerdown: (event) => {
         if (event.button !== 0 || event.pointerType === "touch") return; // a finger scrolls

@@ -1,0 +1,175 @@
+"""`load` gives a Dataset from a folder, an .npz file, a file of rows or a name."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..encoders import NONE, Encoder, find_encoder
+from ..errors import UserError, unknown
+from ..settings import parameters_of
+from ..value_range import ValueRange, as_range
+from .download import download as fetch
+from .examples import Dataset, Examples
+from .features import FeatureKind
+from .folder import read_folder
+from .images import ImageKind
+from .kind import Kind
+from .labels import LabelFiles
+from .named import NAMED
+from .npz import read_npz
+from .records import SUFFIXES
+from .row_files import Roles, RowFile, is_row_file
+from .row_kind import RowKind, read_row_file
+from .table_kind import TableKind, table_kind
+from .text_kind import TextKind, text_kind
+from .vectors import VectorKind
+
+KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (ImageKind, VectorKind, FeatureKind, TextKind, TableKind)}
+
+
+def kind_from(description: dict[str, Any]) -> Kind:
+    """The kind that `Kind.to_dict` described, whatever else the description holds."""
+    kind = KINDS[description["kind"]]
+    given = {name: description[name] for name in parameters_of(kind) if name in description}
+    if "value_range" in given:
+        given["value_range"] = as_range(given["value_range"])
+    return kind(**given)
+
+
+def load(
+    data: str | Path,
+    root: str | Path | None = None,
+    *,
+    labels: LabelFiles = None,
+    subfolders: bool = False,
+    test: str | Path | None = None,
+    size: int | None = None,
+    download: bool = False,
+    encoder: str | None = None,
+    encoder_views: int = 0,
+    roles: Roles | None = None,
+    value_range: ValueRange | None = None,
+) -> Dataset:
+    """Training and test examples of a named data set, an .npz file, a folder of pictures or a file of rows.
+
+    `roles` say which columns of a file of rows are what.
+
+    With the name of an `encoder` (see `fewlabel encoders`) they are features of the pictures, and of so many weak and
+    strong views of each training picture. Of pictures with more than 8 bits the `value_range` becomes black to white;
+    by default it is measured.
+
+    >>> load("digits").train.inputs.shape
+    torch.Size([1297, 1, 8, 8])
+    """
+    name, path = str(data), Path(data)
+    if name not in NAMED and is_row_file(name):
+        pictures = {"--size": size, "--range": value_range, "--encoder-views": encoder_views or None}
+        refuse_given(pictures, f"is for pictures, not for the rows of {name}")
+        if subfolders and path.is_file():
+            raise UserError(f"--subfolders is for folders, not for the file {name}.")
+        return load_rows(path, roles or Roles(), labels, test, encoder)
+    if roles not in (None, Roles()):
+        raise UserError(f"--text-column and the like are for files of rows ({', '.join(SUFFIXES)}), not for {name}.")
+    of_folders: dict[str, Any] = {"labels": labels, "subfolders": subfolders, "test": test, "value_range": value_range}
+    if encoder is not None and encoder != NONE:
+        if is_folder(name):
+            refuse_given({"--size": size}, "cannot be used with an encoder, which has a size of its own")
+            return read_folder(path, encoder=find_encoder(encoder), views=encoder_views, **of_folders)
+        found = load(data, root, size=size, download=download, **of_folders)
+        return encoded(found, find_encoder(encoder), encoder_views)
+    if name in NAMED or path.suffix == ".npz":
+        folders = {"--labels": labels, "--subfolders": subfolders, "--test": test, "--size": size}
+        refuse_given(folders | {"--range": value_range}, f"is for folders of pictures; {name} has its own")
+    if name in NAMED:
+        if download:
+            fetch(name, Path(root or "."))
+        return NAMED[name](Path(root or "."))
+    if download:
+        raise unknown("data set to download", name, NAMED)
+    if path.suffix == ".npz" and path.is_file():
+        return read_npz(path)
+    if is_folder(name):
+        return read_folder(path, size=size, **of_folders)
+    if path.exists():
+        raise UserError(
+            f"{path} is neither a folder of pictures nor an .npz file nor a file of rows ({', '.join(SUFFIXES)})."
+        )
+    if path.suffix or len(path.parts) > 1 or name.endswith("/"):
+        raise UserError(f"there is no folder or .npz file {name}.")
+    raise unknown("data set or folder", name, NAMED)
+
+
+def refuse_given(options: dict[str, Any], why: str) -> None:
+    """Of options that have no effect on the data at hand."""
+    for flag, value in options.items():
+        if value is not None and value is not False:
+            raise UserError(f"{flag} {why}.")
+
+
+def load_rows(path: Path, roles: Roles, labels: LabelFiles, test: str | Path | None, encoder: str | None) -> Dataset:
+    """Texts where a column of texts is named, else rows of a table."""
+    file = RowFile(path, roles)
+    kind: RowKind
+    if roles.text is not None:
+        if encoder in (None, NONE):
+            raise UserError("texts need an encoder: --encoder minilm, or another one of texts.")
+        kind, notes = text_kind(file, str(encoder))
+    elif encoder not in (None, NONE):
+        raise UserError(f"--encoder {encoder} is for pictures and texts: for texts name their column, --text-column.")
+    else:
+        kind, notes = table_kind(file)
+    dataset = read_row_file(file, kind, labels, test)
+    return replace(dataset, notes=(*notes, *dataset.notes))
+
+
+def is_folder(data: str) -> bool:
+    """Does `load` take it for a folder of pictures?"""
+    return data not in NAMED and Path(data).is_dir() and not is_row_file(data)
+
+
+def load_for(
+    kind: Kind, data: str, root: str | Path | None = None, *, labels: LabelFiles = None, encoder: str | None = None
+) -> Examples:
+    """The training examples of a data set, as a model of that kind takes them."""
+    if data not in NAMED and is_row_file(data):
+        return kind.load_file(Path(data), labels)
+    encoder, pictures = encoder or kind.encoder, is_folder(data)
+    size, value_range = kind.shape[-1] if pictures and kind.encoder == NONE else None, kind.value_range
+    return load(
+        data, root, labels=labels, size=size, encoder=encoder, value_range=value_range if pictures else None
+    ).train
+
+
+def encoded(dataset: Dataset, encoder: Encoder, views: int = 0) -> Dataset:
+    """A data set of images as features."""
+    train, test = dataset.train, dataset.test
+    return replace(
+        dataset,
+        train=train.kind.encoded(train, encoder, views, dataset.flip),
+        test=None if test is None else test.kind.encoded(test, encoder),
+    )
+
+
+def load_test(
+    data: str | Path,
+    root: str | Path | None = None,
+    *,
+    labels: LabelFiles = None,
+    classes: Sequence[str],
+    kind: Kind,
+) -> Examples:
+    """Labelled examples to evaluate a model of these classes and this kind on."""
+    if is_folder(str(data)) or (str(data) not in NAMED and is_row_file(data)):
+        test: Examples | None = kind.load_test(Path(data), classes, labels)
+    else:
+        test = load(data, root, labels=labels, encoder=kind.encoder).test
+    if test is None:
+        raise UserError(f"{data} has no test part.")
+    if not test.known:
+        raise UserError(f"the test examples of {data} have no labels: accuracy cannot be measured on them.")
+    if not kind.accepts(test.kind):
+        raise UserError(f"{data} holds {test.kind.describe()}; the model needs {kind.describe()}.")
+    if test.classes != tuple(classes):
+        raise UserError(f"{data} has other classes than the model, which knows {', '.join(classes)}.")
+    return test

@@ -1,0 +1,104 @@
+"""Folders of ordinary pictures: which files there are, and which subfolders stand for a class."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ..decode import SUFFIXES
+from ..errors import UserError
+from .records import UNKNOWN_CLASS
+
+NAMES = 20  # that a message lists
+WRITTEN = ("recipe.json", "drift.csv")  # in a folder that `fewlabel train` or `fewlabel drift` has made
+
+
+def scan(folder: Path, notes: list[str] | None = None) -> tuple[list[str], dict[str, str]]:
+    """All picture files, as sorted paths relative to the folder, and the class of those in a class subfolder.
+
+    `notes` are told of subfolders that were left out, as they cannot be opened.
+    """
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}.")
+    closed = list[str]()
+    files = sorted(pictures_in(str(folder), closed=closed))
+    if closed and notes is not None:
+        notes.append(f"Left out, since they cannot be opened: {listed(sorted(closed))}.")
+    if not files:
+        kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
+        raise UserError(f"{folder} holds no pictures ({kinds}).")
+    tops, classes = {name: name.partition("/")[0] for name in files if "/" in name}, set(class_folders(folder))
+    return files, {name: top for name, top in tops.items() if top in classes}
+
+
+def pictures_in(folder: str, before: str = "", closed: list[str] | None = None) -> Iterator[str]:
+    """Picture files at any depth, as paths from the top; a million of them take seconds.
+
+    Hidden ones are left out, and what fewlabel has written. Links to folders are followed at the top only, and only to
+    other places: others may lead round in circles. Subfolders that may not be opened are listed in `closed`.
+    """
+    try:
+        entries = os.scandir(folder)
+    except PermissionError:
+        if not before:
+            raise
+        if closed is not None:
+            closed.append(before.rstrip("/"))
+        return
+    with entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if is_folder(entry, follow=not before):
+                if not leads_back(entry.path, folder) and not written(Path(entry.path)):
+                    yield from pictures_in(entry.path, f"{before}{entry.name}/", closed)
+            elif os.path.splitext(entry.name)[1].lower() in SUFFIXES and is_file(entry):
+                yield before + entry.name
+
+
+def leads_back(path: str, folder: str) -> bool:
+    """Is it a link to a folder that holds this one, or lies in it? Its pictures would be there twice."""
+    if not os.path.islink(path):
+        return False
+    there, here = Path(path).resolve(), Path(folder).resolve()
+    return there.is_relative_to(here) or here.is_relative_to(there)
+
+
+def is_folder(entry: os.DirEntry[str], follow: bool) -> bool:
+    """False for a link that leads to itself."""
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:
+        return False
+
+
+def is_file(entry: os.DirEntry[str]) -> bool:
+    """False for a link that leads nowhere, or to itself."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+def class_folders(folder: Path) -> list[str]:
+    """Subfolders that stand for a class; hidden ones and folders of runs do not."""
+    return [
+        sub.name
+        for sub in folder.iterdir()
+        if is_open(sub) and not sub.name.startswith(".") and sub.name.lower() not in UNKNOWN_CLASS
+        if not leads_back(str(sub), str(folder)) and not written(sub) and not any(sub.glob("*/recipe.json"))
+    ]
+
+
+def is_open(path: Path) -> bool:
+    """Is it a folder that may be opened?"""
+    return path.is_dir() and os.access(path, os.R_OK | os.X_OK)
+
+
+def written(folder: Path) -> bool:
+    """Is it fewlabel's own, and no part of anybody's pictures?"""
+    return any(os.path.exists(folder / name) for name in WRITTEN)  # False where the folder may not be opened
+
+
+def listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+    return ", ".join(names[:NAMES]) + more
