@@ -75,6 +75,7 @@ def test_too_few_labels_change_nothing() -> None:
     assert model.model_.network.temperature.item() == 1 and not model.model_.calibrated
 
 
+@pytest.mark.slow
 def test_train_says_so_and_keeps_it(tmp_path: Path) -> None:
     rows, labels = blobs(0.8)
     known = np.full(len(labels), -1)

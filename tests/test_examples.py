@@ -17,7 +17,11 @@ def test_there_are_examples() -> None:
     assert {path.stem for path in EXAMPLES} == {"arrays", "folder", "own_encoder", "own_method", "texts", "vectors"}
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [path if path.stem == "texts" else pytest.param(path, marks=pytest.mark.slow) for path in EXAMPLES],
+    ids=lambda path: path.stem,
+)
 def test_example(path: Path, tmp_path: Path) -> None:
     environment = {**os.environ, **ENVIRONMENT, "TMPDIR": str(tmp_path), "FEWLABEL_CACHE": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, cwd=tmp_path, env=environment)

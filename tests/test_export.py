@@ -35,6 +35,7 @@ def test_every_network(name: str, channels: int, size: int, tmp_path: Path) -> N
     assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == list(model.classes)
 
 
+@pytest.mark.slow
 def test_of_a_run_on_real_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = Recipe(labels_per_class=5, network="cnn", steps=30, batch=16, floor=False, out=str(tmp_path / "run"))
     run = train(recipe, quiet=True)

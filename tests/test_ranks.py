@@ -89,6 +89,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", together.CASES)
 def test_two_processes_solve_the_same_problem(compared: Path, case: str) -> None:
     """Losses, guesses, weights, averages, momentum and whatever the method remembers, after several steps."""
@@ -104,6 +105,7 @@ def test_two_processes_solve_the_same_problem(compared: Path, case: str) -> None
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("term", TERMS)
 def test_a_term_of_weight_0_changes_no_bit_of_its_base_on_two_processes(compared: Path, name: str, term: str) -> None:
@@ -214,6 +216,7 @@ def test_what_cannot_work_is_said_once(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_run_of_others_is_not_continued_by_a_restart(undisturbed: Path) -> None:
     """Refused at the first start, it is refused again when torchrun starts the processes once more."""
     before = {path: path.stat().st_mtime_ns for path in undisturbed.iterdir()}

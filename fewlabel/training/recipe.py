@@ -197,7 +197,7 @@ class Recipe:
     def directory(self) -> Path:
         """The run directory, by default named after data, method and seed."""
         path = Path(self.data).resolve()
-        name = path.stem if path.is_file() and (path.suffix == ".npz" or is_row_file(path)) else path.name
+        name = path.stem if not path.is_dir() and (path.suffix == ".npz" or is_row_file(path)) else path.name
         return Path(self.out) if self.out else Path("runs") / f"{name}-{self.method}-{self.seed}"
 
     @property

@@ -82,6 +82,7 @@ def test_outputs_and_caches_on_a_full_disk(photos: Path) -> None:
         assert sorted(photos.rglob("*")) == before, words
 
 
+@pytest.mark.slow
 def test_two_processes_in_one_run_and_on_one_cache(photos: Path) -> None:
     """One of them trains, the other is told; in runs of their own both reach the same bytes."""
     there = [start(*SHORT, name, cwd=photos) for name in ("one", "one", "two")]

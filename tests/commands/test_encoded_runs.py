@@ -54,6 +54,7 @@ typed = partial(done, run=fewlabel)
 
 
 @installed
+@pytest.mark.slow
 def test_photos_from_labels_to_predictions(place: Path) -> None:
     """One command with the default encoder, then everything that one does with a model."""
     told = typed("train", "photos", "--labels", "labels.csv", "--test", "test", "--out", "run", *QUICK, cwd=place)

@@ -35,6 +35,7 @@ def table(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_the_way_of_a_practitioner(tmp_path: Path) -> None:
     """Train on a folder with a few labels, read the predictions, label other pictures, and check them."""
     labels = fruit_folder(tmp_path / "photos", each=10)

@@ -60,6 +60,7 @@ def test_what_a_run_with_a_first_stage_leaves(undisturbed: Path) -> None:
     assert "Main stage" in report
 
 
+@pytest.mark.slow
 def test_the_run_can_be_moved_and_used(undisturbed: Path, tmp_path: Path) -> None:
     """Its encoder lies within it, wherever it is."""
     moved = tmp_path / "elsewhere"
@@ -99,6 +100,7 @@ def test_killed_in_either_stage_and_resumed_is_the_same_run(undisturbed: Path, t
     assert (other.returncode, "other settings (settings)" in other.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_repeated_and_tuned(undisturbed: Path, tmp_path: Path) -> None:
     done = in_process("repeat", undisturbed, "--out", "again", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -142,6 +144,7 @@ def load_model_network(folder: Path) -> dict[str, Any]:
     return load_file(folder / "model.safetensors")
 
 
+@pytest.mark.slow
 def test_icl_in_both_stages_with_settings_of_its_own(tmp_path: Path) -> None:
     recipe = Recipe(
         labels_per_class=2,
@@ -166,6 +169,7 @@ def test_icl_in_both_stages_with_settings_of_its_own(tmp_path: Path) -> None:
     assert (tmp_path / "again/model.safetensors").read_bytes() == (tmp_path / "run/model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_minutes_are_divided_among_the_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step of the main stage and the floor takes 10 ms each, one of the first stage 100, encoding 2 s."""
     seconds = {True: Seconds(0.1, 0.0), False: Seconds(0.01, 0.0)}
@@ -194,6 +198,7 @@ def test_minutes_are_divided_among_the_stages(tmp_path: Path, monkeypatch: pytes
     assert steps() == (25, 95)  # what they need, where that is less
 
 
+@pytest.mark.slow
 def test_evaluations_are_part_of_the_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one takes as long as 20 steps of the first stage, few are left."""
     seconds = {True: Seconds(0.1, 2.0), False: Seconds(0.01, 0.0)}
@@ -206,6 +211,7 @@ def test_evaluations_are_part_of_the_minutes(tmp_path: Path, monkeypatch: pytest
     assert 0.1 * first["steps"] + 2.0 * first["evaluations"] <= 30
 
 
+@pytest.mark.slow
 def test_pretrain_for_minutes_and_resumed_without_a_directory(tmp_path: Path) -> None:
     fruit_folder(tmp_path / "photos")
     words = ("pretrain", "photos", "--size", "16", "--steps", "30", "--evaluations", "3")
@@ -241,6 +247,7 @@ def test_few_pictures_and_few_labels(tmp_path: Path) -> None:
     assert not (tmp_path / "one/recipe.json").exists()
 
 
+@pytest.mark.slow
 def test_on_two_processes(undisturbed: Path, tmp_path: Path) -> None:
     """Each in a folder of its own, as on two machines: only the first writes."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "fewlabel", *WORDS, "run"]
@@ -250,6 +257,7 @@ def test_on_two_processes(undisturbed: Path, tmp_path: Path) -> None:
     assert two == pytest.approx(one, rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_grid(tmp_path: Path) -> None:
     recipe = Recipe(
         labels_per_class=2,

@@ -136,6 +136,7 @@ def test_a_wrong_column_is_answered_with_the_nearest(tmp_path: Path) -> None:
         open_records(tmp_path / "nowhere.csv")
 
 
+@pytest.mark.slow
 def test_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
     """30 MB of file in 6 MB of memory."""
     path = tmp_path / "large.csv"

@@ -296,7 +296,7 @@ def test_train_predict_evaluate_export_and_report(tmp_path: Path, capsys: pytest
     assert "30 rows labelled" in capsys.readouterr().out
     labels = [line.split(",")[1] for line in (tmp_path / "found.csv").read_text().splitlines()[1:]]
     assert labels == load_model(run).predict(test).tolist()
-    for path, message in ((tmp_path, "is no .npz file"), (tmp_path / "no.npz", "cannot be read")):
+    for path, message in ((tmp_path, "is not an .npz file"), (tmp_path / "no.npz", "cannot be read")):
         assert main(["predict", str(run), str(path)]) == 2
         assert message in capsys.readouterr().err
 

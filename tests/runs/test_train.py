@@ -36,7 +36,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "run"
 
 
-@pytest.mark.parametrize("part", [".", "floor"])
+@pytest.mark.parametrize("part", [".", pytest.param("floor", marks=pytest.mark.slow)])
 def test_killed_and_resumed_is_the_same_run(undisturbed: Path, tmp_path: Path, part: str) -> None:
     run = tmp_path / "run"
     killed(*WORDS, run, when=past_a_checkpoint(run / part, lines=12), cwd=tmp_path)
