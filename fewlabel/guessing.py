@@ -26,7 +26,8 @@ SCALE, PENALTY = 30.0, 0.1  # of rows of length 1, and scikit-learn's C, for log
 FOLDS = 4
 PRIOR = 10
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-MOST = 40_000  # rows of the graph; others take the guess of their nearest neighbours in it
+MOST = 40_000  # rows of the graph and the clusters; others take the guess of their nearest neighbours
+REFERENCE = 10_000  # among so many of them
 CHUNK = 1024  # rows whose neighbours are searched at a time
 PART = 4096  # rows that are prepared at a time
 TINY = 1e-9
@@ -52,17 +53,15 @@ def first_guess(rows: NDArray[np.float32], labelled: NDArray[np.int64], labels: 
     chosen = graph_rows(len(rows), labelled)
     place = {position: i for i, position in enumerate(chosen.tolist())}
     inside = np.array([place[position] for position in labelled.tolist()])
-    kernel = spread(neighbour_graph(small[chosen]), inside)
+    graph = small[chosen]
+    kernel = spread(neighbour_graph(graph), inside)
     known = whole[labelled]
-    guesses = [
-        by_labels(whole.times, known, labels, classes),
-        outside(small, chosen, by_neighbours(kernel, labels, classes)),
-        by_clusters(small, labelled, labels, classes),
-    ]
+    found = [by_neighbours(kernel, labels, classes), by_clusters(graph, inside, labels, classes)]
+    guesses = [by_labels(whole.times, known, labels, classes), *outside(small, chosen, found)]
     held_out = [
         in_folds(labels, classes, lambda part: by_labels(known.__matmul__, known[part], labels[part], classes)),
         leave_one_out(kernel, inside, labels, classes),
-        in_folds(labels, classes, lambda part: by_clusters(small, labelled[part], labels[part], classes)[labelled]),
+        in_folds(labels, classes, lambda part: by_clusters(graph, inside[part], labels[part], classes)[inside]),
     ]
     weights, temperatures = weigh(held_out, labels)
     pairs = zip(weights, guesses, temperatures, strict=True)
@@ -225,16 +224,22 @@ def by_clusters(rows: Array, labelled: NDArray[np.int64], labels: NDArray[np.int
     return found
 
 
-def outside(rows: Array, chosen: NDArray[np.int64], guess: Array) -> Array:
-    """Rows that are not in the graph take the mean guess of their nearest neighbours there."""
+def outside(rows: Array, chosen: NDArray[np.int64], guesses: list[Array]) -> list[Array]:
+    """Rows that are not in the graph take the mean guess of their nearest neighbours among evenly spaced rows there."""
     if len(chosen) == len(rows):
-        return guess
-    found = np.empty((len(rows), guess.shape[1]))
-    found[chosen] = guess
+        return guesses
+    found = [np.empty((len(rows), guess.shape[1])) for guess in guesses]
     others = np.setdiff1d(np.arange(len(rows)), chosen)
-    near, similarity = nearest(rows[others], rows[chosen], NEIGHBOURS)
-    weights = np.maximum(similarity, TINY) ** 3
-    found[others] = rows_to_1((guess[near] * weights[:, :, None]).sum(1))
+    for whole, guess in zip(found, guesses, strict=True):
+        whole[chosen] = guess
+    some = np.arange(0, len(chosen), -(-len(chosen) // REFERENCE))
+    among = rows[chosen[some]]
+    for first in range(0, len(others), PART):
+        part = others[first : first + PART]
+        near, similarity = nearest(rows[part], among, NEIGHBOURS)
+        weights = np.maximum(similarity, TINY) ** 3
+        for whole, guess in zip(found, guesses, strict=True):
+            whole[part] = rows_to_1((guess[some[near]] * weights[:, :, None]).sum(1))
     return found
 
 
