@@ -121,7 +121,7 @@ def start_audit(
     if before is not None and not before.answers:
         raise UserError(f"{run.path} has an audit without answers: give them with --answers, or remove {run / AUDIT}.")
     if before is not None:
-        raise UserError(f"{run.path} was audited already: a second look at the same model needs a new run.")
+        raise UserError(f"{run.path} was already audited: train a new run to audit again.")
     import torch  # these take long, and who reads an audit needs none of them
 
     from .model import load_model
@@ -148,7 +148,7 @@ def start_audit(
         f"for no class. Then: fewlabel audit {run.path} --answers {output.name}"
     )
     judged = [int(positions[i]) for i in chosen]
-    page = write_sheet(output, train, judged, f"{n} {train.kind.noun} to judge", advice)
+    page = write_sheet(output, train, judged, f"{n} {train.kind.noun} to label", advice)
     write_json(run / AUDIT, asdict(audit))
     return page
 
@@ -228,9 +228,9 @@ def summary(answered: Answered, noun: str) -> list[str]:
         answers = audit.answers.items()
         ours = sum(answer == audit.guesses[name] != audit.floor[name] for name, answer in answers)
         theirs = sum(answer == audit.floor[name] != audit.guesses[name] for name, answer in answers)
-        sentences.append(f"Right with the unlabelled {noun} only: {ours}; right with the labels alone only: {theirs}.")
+        sentences.append(f"Right only with the unlabelled {noun}: {ours}; right only with the labels alone: {theirs}.")
     for name, (right, count) in by_class(audit).items():
-        sentences.append(f"Of those called {name}, {right} of {count} are right.")
+        sentences.append(f"Predicted as {name}: {right} of {count} are right.")
     for label, count in answered.strange.items():
         sentences.append(f"{count} answers say '{label}', which is not a class of the model: they count as wrong.")
     return sentences

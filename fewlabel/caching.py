@@ -23,9 +23,9 @@ def cache_parts() -> list[Part]:
     features, sets = entries_of(folder / FEATURES), entries_of(folder / SETS)
     pixels = [entry for entry in entries_of(folder) if is_decoded(entry)]
     return [
-        Part("features of encoders, by picture", len(features), sum(map(size_of, features))),
-        Part("features, folder by folder", len(sets), sum(map(size_of, sets))),
-        Part("decoded pictures, folder by folder", len(pixels), sum(map(size_of, pixels))),
+        Part("encoder features, by picture", len(features), sum(map(size_of, features))),
+        Part("features, by folder", len(sets), sum(map(size_of, sets))),
+        Part("decoded pictures, by folder", len(pixels), sum(map(size_of, pixels))),
     ]
 
 

@@ -104,14 +104,16 @@ def folds(dataset: Dataset, per_class: int | None, seeds: int) -> list[Fold]:
     """One for each seed where there are test images; else parts of the labelled images, each judged by the others."""
     train, test = dataset.train, dataset.test
     if len(train.classes) < 2:
-        raise UserError(f"{dataset.name} has labels of {len(train.classes)} classes: there must be two to tell apart.")
+        raise UserError(f"{dataset.name} has labels of {len(train.classes)} classes: at least two are needed.")
     if test is not None and not test.known:
-        raise UserError(f"the test images of {dataset.name} have no labels: nothing can be judged by them.")
+        raise UserError(
+            f"the test images of {dataset.name} have no labels, so accuracy cannot be measured on them: label them."
+        )
     fewest, least = min(train.class_counts), 2 if test is None else 1
     if fewest < least:
         raise UserError(
-            f"a class of {dataset.name} has {fewest} labelled images: every class needs one to learn from"
-            + (", and without --test one more to be judged by." if test is None else ".")
+            f"a class of {dataset.name} has {fewest} labelled images: each class needs at least one for training"
+            + (", and without --test one more for testing." if test is None else ".")
         )
     if per_class is not None and per_class < least:
         raise UserError(f"labels-per-class must be at least {least}, not {per_class}.")
@@ -211,7 +213,7 @@ def measure(
         if name not in DRIFTS:
             raise unknown("operation", name, DRIFTS)
     if seeds < 2:
-        raise UserError("seeds must be at least 2: an error cannot be told from one.")
+        raise UserError("--seeds must be at least 2, to estimate the standard error.")
     chosen = list(operations) or [name for name in DRIFTS if dataset.train.kind.shape[0] > 1 or name not in COLOUR_ONLY]
     made = folds(dataset, labels_per_class, seeds)
     work = [(name, number) for number in range(len(made)) for name in (None, *chosen)]
@@ -242,16 +244,16 @@ def remarks(dataset: Dataset, drifts: Sequence[Drift], seeds: int) -> list[str]:
     """How far the verdicts can be trusted."""
     found = []
     if any(drift.flagged for drift in drifts if drift.operation == CONTROL):
-        found.append(f"Even {CONTROL} was flagged, which changes nothing: give more labels or --seeds.")
+        found.append(f"Even {CONTROL} was flagged, although it changes nothing: use more labels or more --seeds.")
     if dataset.test is not None:
         found.append(
             f"If all {len(drifts)} augmentations were harmless, {by_chance(len(drifts), seeds):.1f} would be flagged "
-            "by chance on average; with more --seeds, fewer."
+            "by chance on average; more --seeds lower this number."
         )
     else:
         found.append(
-            "Careful: there was no test set (--test), so labelled pictures were left out in turn. With few labels that "
-            "tells little: a drop may be chance, and an augmentation that is not flagged may still do harm."
+            "Warning: without a test set (--test), labelled pictures were held out in turn. With few labels this is "
+            "unreliable: a drop may be chance, and an augmentation that is not flagged may still do harm."
         )
     return found
 
@@ -295,6 +297,6 @@ def picture(images: Examples, drifts: Sequence[Drift], shown: int = 4) -> Figure
         row[0].text(0, 0.5, drift.operation, va="center", color=colour, fontsize=9)
         points = f"{100 * drift.change:+.1f} points (± {100 * drift.error:.1f})"
         row[-1].text(0, 0.5, f"{points}\n{verdict}".strip(), va="center", color=colour, fontsize=9)
-    grid[0][1].set_title("as they are", fontsize=9, loc="left")
+    grid[0][1].set_title("original", fontsize=9, loc="left")
     grid[0][1 + shown].set_title("after", fontsize=9, loc="left")
     return figure

@@ -323,7 +323,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
                 return VectorKind(columns, self.noise, self.dropout)
             case (channels, size, _):
                 return ImageKind(channels, size, self.white_)
-        raise ValueError(f"rows of shape {tuple(rows.shape[1:])} are neither images nor vectors.")
+        raise ValueError(f"X has rows of shape {tuple(rows.shape[1:])}, which are neither images nor vectors.")
 
     def _train(self, plan: Plan, dataset: Dataset, continued: Model | None) -> Classifier:
         start = None if continued is None else continued.network.state_dict()

@@ -21,9 +21,9 @@ def check_mistakes(path: Path) -> None:
         raise UserError(f"--mistakes must end in .html or .csv, not {path.name}.")
     table, page = path.with_suffix(".csv"), path.with_suffix(".html")
     if table.exists() and [row.cells[: len(HEADER)] for row in read_table(table, "file")[:1]] != [list(HEADER)]:
-        raise UserError(f"{table} is there already and holds something else: choose another name for --mistakes.")
+        raise UserError(f"{table} already exists and was not written by fewlabel: choose another name for --mistakes.")
     if is_foreign(page):
-        raise UserError(f"{page} is there already and holds something else: choose another name for --mistakes.")
+        raise UserError(f"{page} already exists and was not written by fewlabel: choose another name for --mistakes.")
 
 
 def write_mistakes(path: Path, examples: Examples, found: Evaluation) -> int:
@@ -39,11 +39,11 @@ def write_mistakes(path: Path, examples: Examples, found: Evaluation) -> int:
     header = (*HEADER, examples.kind.shown_column) if texts else HEADER
     write_csv(path.with_suffix(".csv"), header, [(*row, *texts[i : i + 1]) for i, row in enumerate(rows)])
     shown = [
-        Shown(name, examples.show(position), f"{label}, taken for {guess} ({float(sure):.0%}):")
+        Shown(name, examples.show(position), f"{label}, predicted as {guess} ({float(sure):.0%}):")
         for position, (name, label, guess, sure) in zip(wrong.tolist()[:SHOWN], rows, strict=False)
     ]
     title = f"{len(rows)} mistakes among {found.count} {examples.kind.noun}"
-    advice = "The surest first: look here for wrong labels, for classes that look alike, and for what the model misses."
+    advice = "Most confident first: look for wrong labels, for classes that look alike, and for what the model misses."
     write_page(path.with_suffix(".html"), "to-label.html.jinja", {"title": title, "advice": advice, "examples": shown})
     return len(rows)
 

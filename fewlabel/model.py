@@ -102,11 +102,11 @@ class Model:
                 raise UserError("give the class of each input as labels: evaluate(inputs, labels).")
             data = self._examples(self.kind.read(data), [str(label) for label in labels])
         if not self.kind.accepts(data.kind):
-            raise UserError(f"these are {data.kind.describe()}; the model needs {self.kind.describe()}.")
+            raise UserError(f"the examples are {data.kind.describe()}, but the model needs {self.kind.describe()}.")
         if set(data.classes) != set(self.classes):
-            raise UserError(f"the examples have other classes than the model, which knows {', '.join(self.classes)}.")
+            raise UserError(f"the classes of the examples differ from those of the model: {', '.join(self.classes)}.")
         if not data.known:
-            raise UserError("none of the examples has a label: accuracy cannot be measured on them.")
+            raise UserError("none of the examples has a label, so accuracy cannot be measured on them.")
         number = torch.tensor([self.classes.index(name) for name in data.classes] + [UNLABELLED])
         rows = [self.network_probabilities(self.kind.adapt(part)) for part in data.inputs.split(CHUNK)]
         temperature = self.network.temperature.item()
@@ -125,7 +125,7 @@ class Model:
         """Fit the temperature to an evaluation, so that confidence matches accuracy; `save` keeps it."""
         count, correct = evaluation.count, evaluation.correct
         if count < 10:
-            raise UserError(f"there are {count} labelled examples: calibration needs 10 or more.")
+            raise UserError(f"there are only {count} labelled examples: calibration needs 10 or more.")
         if correct == count:
             raise UserError(f"all {count} predictions are correct: calibration needs some mistakes to learn from.")
         after = cross_fitted_error(evaluation.probabilities, evaluation.labels)

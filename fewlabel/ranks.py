@@ -89,18 +89,22 @@ class Ranks:
             return
         least = self.count if share_norms else 2 * self.count
         if batch < least:
-            raise UserError(f"{self.count} processes need at least {least} labelled examples a step: raise --batch.")
+            raise UserError(
+                f"{self.count} processes need at least {least} labelled examples per step: increase --batch."
+            )
         if device.type == "mps":
-            raise UserError("several processes cannot share the device mps: give --device cpu, or do without torchrun.")
+            raise UserError("several processes cannot share the device mps: use --device cpu, or run without torchrun.")
         if device.index is not None:
-            raise UserError(f"--device {device} is one device: give {device.type}, and each process takes its own.")
+            raise UserError(f"--device {device} is one device: use {device.type}, and each process uses its own.")
 
     def own(self, device: torch.device) -> torch.device:
         """The GPU of this process, where there are several."""
         if self.count == 1 or device.type != "cuda":
             return device
         if local_rank() >= torch.cuda.device_count():
-            raise UserError(f"there are {torch.cuda.device_count()} GPUs: give torchrun no more processes per machine.")
+            raise UserError(
+                f"there are {torch.cuda.device_count()} GPUs: start no more processes per machine with torchrun."
+            )
         return torch.device("cuda", local_rank())
 
     # ---- agreement
@@ -227,9 +231,9 @@ def all_ranks() -> Iterator[Ranks]:
         if not is_lost(error):
             raise
         raise LostContact(
-            "another process of this run has ended or does not answer, and this one cannot go on alone "
-            f"({str(error).splitlines()[0]}). The last checkpoint is kept: give the same command again with --resume; "
-            "`torchrun --max-restarts 3` does so by itself."
+            "another process of this run has ended or does not answer, and this one cannot continue alone "
+            "({str(error).splitlines()[0]}). The last checkpoint is kept: run the same command with --resume; "
+            "`torchrun --max-restarts 3` does so automatically."
         ) from error
     finally:
         if not connected and dist.is_initialized():

@@ -1,6 +1,6 @@
 """Settings: parameters that declare their type, default, help and bounds in one place, their annotation.
 
-    weight: Annotated[float, Setting("of the contrastive term", least=0)] = 0.5
+    weight: Annotated[float, Setting("weight of the contrastive term", least=0)] = 0.5
 
 A plain annotation, `weight: float = 0.5`, works too; it has no help and no bounds.
 """

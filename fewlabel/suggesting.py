@@ -68,7 +68,7 @@ def find_suggestions(
         raise UserError(f"the number of suggestions must be at least 1, not {n}.")
     free = np.flatnonzero(~labelled)
     if not len(free):
-        raise UserError("every example has a label already: there is nothing to suggest.")
+        raise UserError("every example already has a label: there is nothing to suggest.")
     whole = Prepared(array).reduced(np.float32)
     if probabilities is not None:
         return uncertain_and_diverse(whole, labelled, probabilities, n, seed)
@@ -175,7 +175,7 @@ def suggest_examples(
     which columns of a file of rows are what; with a run they are as it was trained.
     """
     if run is not None and value_range is not None:
-        raise UserError("--range is not for --run, whose model has a range of its own.")
+        raise UserError("--range cannot be used with --run, whose model has its own range.")
     if run is not None:
         return suggest_next(data, n, RunDirectory(run), labels, root, seed, known)
     examples, rows = comparable_examples(data, labels, encoder, root, roles, value_range)

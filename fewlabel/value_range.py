@@ -87,7 +87,7 @@ class Depths(NamedTuple):
         """For a person, before training."""
         told = []
         if self.deep and value_range is not None:
-            source = "as --range or the model says" if fixed else "their own range; --range LOW,HIGH fixes another"
+            source = "from --range or the model" if fixed else "measured; --range LOW,HIGH sets another range"
             told.append(
                 f"{len(self.deep)} pictures have more than 8 bits: values from {value_range.describe()} become black "
                 f"to white ({source})."

@@ -79,7 +79,7 @@ def verdict_in_words(found: Verdict, noun: str, labels: int, run: str) -> list[s
         return [f"The unlabelled {noun} helped: {beside}", more]
     if high < 0 and found.clear:
         return [
-            f"The unlabelled {noun} did harm: {beside}",
+            f"The unlabelled {noun} lowered the accuracy: {beside}",
             "Train with --method supervised, check the labels with fewlabel audit, or label more: "
             f"fewlabel suggest DATA --run {run} says which.",
         ]
@@ -87,13 +87,13 @@ def verdict_in_words(found: Verdict, noun: str, labels: int, run: str) -> list[s
 
 
 def what_is_not_known(found: Verdict, noun: str, run: str) -> list[str]:
-    sentences = ["Without a test set nobody knows how good the predictions are."]
+    sentences = ["Without a test set, the accuracy of the predictions is unknown."]
     if found.agreement is not None:
         sentences.append(
-            f"For {1 - found.agreement:.1%} of the unlabelled {noun} they differ from those of the labels alone; which "
-            "are right, the audit tells."
+            f"For {1 - found.agreement:.1%} of the unlabelled {noun} they differ from those of the labels alone; an "
+            "audit shows which are right."
         )
     return [
         *sentences,
-        f"To find out: fewlabel audit {run} -n 30 -o audit.csv, and answer for 30 {noun}.",
+        f"To measure it: fewlabel audit {run} -n 30 -o audit.csv, and label 30 {noun}.",
     ]

@@ -145,7 +145,7 @@ def test_the_round(place: Path) -> None:
     assert "labelled examples were drawn for the audit of" in refused.stderr and "--spend-audit" in refused.stderr
     assert not (place / "runs/second/recipe.json").exists()
     told = done(*words, "--spend-audit", cwd=place)
-    assert "Left out of training, as labelled (none): 1." in told
+    assert "Left out of training because they are labelled (none): 1." in told
     assert f"{8 + 8} labelled" in told
     assert f"left out of training: {rows[-2]['file']}." in (place / "runs/second/report.html").read_text()
 

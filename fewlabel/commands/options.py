@@ -65,17 +65,17 @@ def pretrain_command(action: Action, words: Sequence[str]) -> Callable[..., None
         "batch": recipe["pretrain_batch"]._replace(setting=Setting("examples per step", least=2, group=TRAINING)),
         "images": recipe["pretrain_images"]._replace(
             setting=Setting(
-                "length in images, all views counted; default 1,200,000, but each image at most 400 times",
+                "length in images, counting views; default 1,200,000, at most 400 per image",
                 least=1,
                 group=TRAINING,
             )
         ),
-        "steps": recipe["steps"]._replace(setting=Setting("length in steps instead", least=1, group=TRAINING)),
+        "steps": recipe["steps"]._replace(setting=Setting("length in steps", least=1, group=TRAINING)),
         "minutes": recipe["minutes"]._replace(
-            setting=Setting("train for about this long instead: steps are timed first", above=0, group=TRAINING)
+            setting=Setting("length in minutes; steps are timed first", above=0, group=TRAINING)
         ),
         "evaluations": recipe["evaluations"]._replace(
-            setting=Setting("how often nearest neighbours are compared; default 20", least=1, group=ADVANCED)
+            setting=Setting("number of nearest-neighbour evaluations; default 20", least=1, group=ADVANCED)
         ),
         "precision": recipe["pretrain_precision"],
         "learning_rate": recipe["pretrain_rate"]._replace(setting=Setting("default 0.3", above=0, group=TRAINING)),

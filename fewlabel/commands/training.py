@@ -63,7 +63,7 @@ def repeat(
     resume: Annotated[bool, Parameter(help="continue the run in --out", negative="")] = False,
     overwrite: Annotated[bool, Parameter(help="replace the run in --out", negative="")] = False,
 ) -> None:
-    """Train again as a run was trained, from its recipe.json."""
+    """Repeat a run from its recipe.json."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UserError("`fewlabel repeat` uses one process: run it without torchrun.")
     given = {"out": out, "seed": seed, "root": root, "device": device, "threads": threads}
@@ -80,9 +80,9 @@ def repeat(
 def demo(
     *,
     photos: Annotated[
-        bool, Parameter(help="tiles of two photographs on a pre-trained encoder, instead of digits", negative="")
+        bool, Parameter(help="use tiles of two photographs and a pre-trained encoder instead of digits", negative="")
     ] = False,
-    seed: Annotated[int, Parameter(help="random seed, also of which images are labelled")] = 0,
+    seed: Annotated[int, Parameter(help="random seed, also for the choice of labelled images")] = 0,
     out: Annotated[str | None, Parameter(help="run directory; default runs/demo-SEED, which is replaced")] = None,
     overwrite: Annotated[bool, Parameter(help="replace the run in --out", negative="")] = False,
 ) -> None:

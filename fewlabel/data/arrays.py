@@ -30,7 +30,7 @@ def as_array(inputs: Any) -> NDArray[Any]:
     try:
         array = inputs.detach().cpu().numpy() if isinstance(inputs, Tensor) else np.asarray(inputs)
     except ValueError as error:  # of rows of several lengths
-        raise UserError(f"the inputs are no array ({error}).") from error
+        raise UserError(f"the inputs are not an array ({error}).") from error
     if array.size == 0:
         raise UserError("there are no inputs.")
     if array.dtype.kind not in "biuf":
@@ -66,6 +66,6 @@ def as_pixels(array: NDArray[Any], white: int) -> Tensor:
         if not np.isfinite(values).all():
             raise UserError("the images contain NaN or infinity.")
         if values.size and (values.min() < 0 or values.max() > SLACK * white):
-            raise UserError(f"these images have values between 0 and {white}; some values are outside of that.")
+            raise UserError(f"pixel values must be between 0 and {white}, but some are outside this range.")
         ordered = (values * (255 / white)).round().clip(0, 255).astype(np.uint8)
     return torch.from_numpy(np.ascontiguousarray(ordered))

@@ -52,7 +52,7 @@ class Column:
 
     def describe(self) -> str:
         if self.role == "number":
-            filled = f", missing ones are {self.median:g} and marked" if self.missing else ""
+            filled = f", missing values become {self.median:g} and are marked" if self.missing else ""
             comma = f" ({self.comma} is read as {self.comma.replace(',', '.')})" if self.comma else ""
             return f"{self.name}: number{comma}{filled}"
         if self.role == "category":
@@ -70,7 +70,9 @@ class Column:
         value = as_number(cell)
         if value is None:
             if not is_missing(cell):
-                raise UserError(f"column '{self.name}' holds numbers, but also '{cell[:SHOWN]}': correct or clear it.")
+                raise UserError(
+                    f"column '{self.name}' holds numbers but also '{cell[:SHOWN]}': correct or clear this cell."
+                )
             return [self.median] + [1.0] * self.missing
         return [value] + [0.0] * self.missing
 
@@ -188,7 +190,7 @@ class Seen:
         many = f"{len(self.values)}{' or more' if len(self.values) == COUNTED else ''}"
         return (
             f"has {many} different values in {self.there} rows, such as '{self.other[:SHOWN]}'",
-            "learn from a column of texts with --text-column",
+            "name a column of texts with --text-column",
         )
 
     def decide(self) -> Column:
@@ -231,7 +233,7 @@ def find_form(
         raise UserError(f"{told}: {', or '.join(ways)}.")
     form = TableForm(tuple(column.decide() for column in seen))
     if count and not form.width:
-        raise UserError("no column is left to learn from: all are empty, the same in all rows, or dropped.")
+        raise UserError("no column is left to train on: all are empty, the same in all rows, or dropped.")
     return form, count
 
 

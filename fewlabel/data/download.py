@@ -111,7 +111,7 @@ def fetch(file: File, target: Path) -> None:
                 sink.write(block)
                 bar.update(task, advance=len(block))
         if digest.hexdigest() != file.md5:
-            raise UserError(f"{file.address} gave a file with another checksum than expected: try again later.")
+            raise UserError(f"the file from {file.address} has an unexpected checksum: try again later.")
         partial.rename(target)
     except (http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error

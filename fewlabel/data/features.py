@@ -58,8 +58,8 @@ class FeatureKind(VectorKind):
         encoder = self.given or replace(find_encoder(self.encoder), value_range=self.value_range)
         if encoder.digest != self.digest:
             raise UserError(
-                f"the encoder {self.encoder} has other weights than the model was trained with: "
-                "install or restore those, or train again."
+                f"the encoder {self.encoder} has other weights than in training: restore the original weights, or "
+                "train again."
             )
         if encoder.features != self.columns:
             raise UserError(f"the encoder {self.encoder} gives {encoder.features} features, not {self.columns}.")

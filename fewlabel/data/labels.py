@@ -84,15 +84,15 @@ def read_label_file(path: Path, names: "Names", notes: list[str], missing_allowe
             labels[name], told[name] = label, row.number
     if missing and not missing_allowed:
         more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
-        hint = " (was a row changed, or are other columns left out?)" if names.noun == "row" else ""
+        hint = " (was the row changed, or were other columns dropped?)" if names.noun == "row" else ""
         raise UserError(
             f"the label file {path} names {missing[0]}{more}: no such {names.noun} in {names.folder}{hint}."
         )
     if columns.guess is not None:
-        notes.append(f"{path.name}: {counted} of {len(rows)} rows were changed or confirmed by a person and count.")
+        notes.append(f"{path.name}: {counted} of {len(rows)} rows were changed or confirmed by a person and are used.")
     if names.otherwise:
         ways = ", ".join(f"{count} {way}" for way, count in names.otherwise.items())
-        notes.append(f"{path.name}: names that are written otherwise than those of the pictures were matched: {ways}.")
+        notes.append(f"{path.name}: names that differ from those of the pictures were matched: {ways}.")
     return labels
 
 
@@ -124,11 +124,11 @@ def understood(
     file, label = (column(path, header, wanted) for wanted in (FILE_COLUMNS, LABEL_COLUMNS))
     if file is not None and label is not None:
         if len(rows) == 1:
-            raise UserError(f"the label file {path} has a header and no line below it.")
+            raise UserError(f"the label file {path} has a header but no rows below it.")
         for place, wanted in ((file, FILE_COLUMNS), (label, LABEL_COLUMNS)):
             others = [name for i, name in enumerate(header) if i != place and name in wanted]
             if others and notes is not None:
-                notes.append(f"{path.name}: of the columns {header[place]} and {', '.join(others)} the first is read.")
+                notes.append(f"{path.name}: of the columns {header[place]} and {', '.join(others)} the first is used.")
         return Columns(file, label, *(column(path, header, (name,)) for name in (GUESS, CONFIRMED))), rows[1:]
     pictures = [i for i, cell in enumerate(rows[0].cells) if names.find(path, rows[0], cell) is not None]
     if pictures and len(rows[0].cells) == 2:

@@ -70,11 +70,14 @@ def load(
             raise UserError(f"--subfolders is for folders, not for the file {name}.")
         return load_rows(path, roles or Roles(), labels, test, encoder)
     if roles not in (None, Roles()):
-        raise UserError(f"--text-column and the like are for files of rows ({', '.join(SUFFIXES)}), not for {name}.")
+        raise UserError(
+            f"--text-column, --label-column, --id-column and --drop are for files of rows ({', '.join(SUFFIXES)}), "
+            f"not for {name}."
+        )
     of_folders: dict[str, Any] = {"labels": labels, "subfolders": subfolders, "test": test, "value_range": value_range}
     if encoder is not None and encoder != NONE:
         if is_folder(name):
-            refuse_given({"--size": size}, "cannot be used with an encoder, which has a size of its own")
+            refuse_given({"--size": size}, "cannot be used with an encoder, which has its own size")
             return read_folder(path, encoder=find_encoder(encoder), views=encoder_views, **of_folders)
         found = load(data, root, size=size, download=download, **of_folders)
         return encoded(found, find_encoder(encoder), encoder_views)
@@ -113,10 +116,13 @@ def load_rows(path: Path, roles: Roles, labels: LabelFiles, test: str | Path | N
     kind: RowKind
     if roles.text is not None:
         if encoder in (None, NONE):
-            raise UserError("texts need an encoder: --encoder minilm, or another one of texts.")
+            raise UserError("texts need a text encoder, such as --encoder minilm.")
         kind, notes = text_kind(file, str(encoder))
     elif encoder not in (None, NONE):
-        raise UserError(f"--encoder {encoder} is for pictures and texts: for texts name their column, --text-column.")
+        raise UserError(
+            f"--encoder {encoder} is for pictures and texts, not for tables: for texts, name their column with "
+            "--text-column."
+        )
     else:
         kind, notes = table_kind(file)
     dataset = read_row_file(file, kind, labels, test)
@@ -169,7 +175,7 @@ def load_test(
     if not test.known:
         raise UserError(f"the test examples of {data} have no labels: accuracy cannot be measured on them.")
     if not kind.accepts(test.kind):
-        raise UserError(f"{data} holds {test.kind.describe()}; the model needs {kind.describe()}.")
+        raise UserError(f"{data} holds {test.kind.describe()}, but the model needs {kind.describe()}.")
     if test.classes != tuple(classes):
-        raise UserError(f"{data} has other classes than the model, which knows {', '.join(classes)}.")
+        raise UserError(f"the classes of {data} differ from those of the model: {', '.join(classes)}.")
     return test

@@ -22,7 +22,7 @@ def scan(folder: Path, notes: list[str] | None = None) -> tuple[list[str], dict[
     closed = list[str]()
     files = sorted(pictures_in(str(folder), closed=closed))
     if closed and notes is not None:
-        notes.append(f"Left out, since they cannot be opened: {listed(sorted(closed))}.")
+        notes.append(f"Left out because they cannot be opened: {listed(sorted(closed))}.")
     if not files:
         kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
         raise UserError(f"{folder} holds no pictures ({kinds}).")

@@ -51,7 +51,7 @@ class Records:
         for number, cells in enumerate(read_rows(self.path, self.header), 1):
             if len(cells) > len(self.header) and any(cells[len(self.header) :]):
                 raise UserError(
-                    f"row {number} of {self.path} has {len(cells)} cells where the header has {len(self.header)}: is a "
+                    f"row {number} of {self.path} has {len(cells)} cells, but the header has {len(self.header)}: is a "
                     "separator or a quote missing?"
                 )
             yield (cells + [""] * len(self.header))[: len(self.header)]
@@ -124,7 +124,7 @@ def csv_rows(path: Path) -> Iterator[Cells]:
     except UnicodeDecodeError as error:
         name = encoding.removesuffix("-sig").upper()
         raise UserError(
-            f"{path} begins in {name}, but after row {count} is another encoding: save all of it as UTF-8."
+            f"{path} is in {name} up to row {count}, and then in another encoding: save it as UTF-8."
         ) from error
     except csv.Error as error:
         raise UserError(f"{path} is not a CSV file ({error}).") from error
@@ -180,12 +180,12 @@ def json_objects(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 found = json.loads(line)
                 if not isinstance(found, dict):
-                    raise ValueError("it is no object")
+                    raise ValueError("it is not an object")
             except RecursionError as error:
                 raise UserError(f"line {number} of {path} is nested too deeply.") from error
             except ValueError as error:
                 raise UserError(
-                    f"line {number} of {path} is not a JSON object ({error}): it needs one a line, in UTF-8."
+                    f"line {number} of {path} is not a JSON object ({error}): each line must be one, in UTF-8."
                 ) from error
             yield found
 

@@ -44,8 +44,8 @@ class Roles:
             records.column(name)
             if given.count(name) > 1:
                 raise UserError(
-                    f"column '{name}' is named twice: --text-column, --label-column, --id-column and --drop need a "
-                    "column of their own each."
+                    f"column '{name}' is named twice: --text-column, --label-column, --id-column and --drop must name "
+                    "different columns."
                 )
         if self.text is not None:
             return [self.text]
@@ -74,7 +74,7 @@ class RowFile:
         self.path, self.roles, self.records = path, roles, open_records(path)
         self.columns = list(columns) or roles.inputs(self.records)
         if not self.columns:
-            raise UserError(f"{path} has no column to learn from.")
+            raise UserError(f"{path} has no column to train on.")
         missing = set(unused) - set(self.records.header)
         self._places = [None if name in missing else self.records.column(name) for name in self.columns]
 
@@ -97,14 +97,14 @@ class RowFile:
             if key is not None:
                 if not name or name in seen:
                     why = f"has the same as row {names.index(name) + 1}" if name else "has none"
-                    raise UserError(f"--id-column {self.roles.id} must name every row, but row {number} {why}.")
+                    raise UserError(f"--id-column {self.roles.id} must identify every row, but row {number} {why}.")
                 seen.add(name)
             names.append(name)
             labels.append("" if label is None else as_label(cells[label]))
             shown.add(self.describe(mine))
             digest.update("\x1f".join((name, *mine)).encode("utf-8", "surrogatepass") + b"\n")
         if not names:
-            raise UserError(f"{self.path} has a header and no row below it.")
+            raise UserError(f"{self.path} has a header but no rows below it.")
         return Listing(names, labels, shown, digest.hexdigest())
 
     def describe(self, cells: Sequence[str]) -> str:

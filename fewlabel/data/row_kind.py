@@ -92,16 +92,16 @@ class RowKind(VectorKind):
 def read_row_file(file: RowFile, kind: RowKind, labels: LabelFiles, test: str | Path | None) -> Dataset:
     """Rows to train on and, from another file with the same columns, to test on."""
     if test is not None and Path(test).resolve() == file.path.resolve():
-        raise UserError(f"--test is the file that is trained on, {file.path}: give another one.")
+        raise UserError(f"--test is the training file, {file.path}: give another file.")
     listing, notes = file.listing(), file.records.notes()
     found, source = given_labels(file, listing, labels, notes)
     classes = classes_in(file, found, source)
     kept = [position for position, label in enumerate(found) if label != NO_CLASS]
     no_class = tuple(listing.names[i] for i, label in enumerate(found) if label == NO_CLASS)
     if no_class:
-        notes.append(f"Left out of training, as labelled {NO_CLASS}: {len(no_class)}.")
+        notes.append(f"Left out of training because they are labelled {NO_CLASS}: {len(no_class)}.")
     if not kept:
-        raise UserError(f"all rows of {file.path} are labelled {NO_CLASS}: none is left to train on.")
+        raise UserError(f"all rows of {file.path} are labelled {NO_CLASS}: give some of them a class.")
     train = examples_of(file, listing, kind, found, classes, kept)
     held_out = None if test is None else kind.load_test(Path(test), classes, None)
     return Dataset(file.path.stem, train, held_out, False, tuple(notes), no_class)
@@ -131,7 +131,7 @@ def classes_in(file: RowFile, labels: Sequence[str], source: dict[str, str]) -> 
     refuse_alike(classes, source)
     if len(classes) == len(known) > EACH_OWN:
         raise UserError(
-            f"each of the {len(known)} labelled rows of {file.path} has a class of its own, such as "
+            f"each of the {len(known)} labelled rows of {file.path} has a different class, such as "
             f"'{known[0][:40]}': is '{file.roles.label}' the column with the classes?"
         )
     return tuple(classes)

@@ -54,8 +54,8 @@ class TextKind(RowKind):
         encoder = self.given or find_text_encoder(self.encoder)
         if encoder.digest != self.digest:
             raise UserError(
-                f"the encoder {self.encoder} has other weights than the model was trained with: "
-                "install or restore those, or train again."
+                f"the encoder {self.encoder} has other weights than in training: restore the original weights, or "
+                "train again."
             )
         return encoder
 
@@ -63,7 +63,7 @@ class TextKind(RowKind):
         return self.find().licence
 
     def export_note(self) -> str:
-        return f"It is the classifier alone: texts must be encoded with {self.encoder} before."
+        return f"The file holds the classifier only: encode texts with {self.encoder} first."
 
     def of_cells(self, rows: Iterable[Sequence[str]], count: int) -> Tensor:
         encoder, texts = self.find(), (cells[0] for cells in rows)
@@ -92,7 +92,7 @@ def text_kind(file: RowFile, encoder_name: str) -> tuple[TextKind, list[str]]:
     if cut:
         notes.append(f"{cut} texts are longer than {encoder.longest} word pieces: only their beginning is read.")
     if empty:
-        notes.append(f"{empty} texts are empty, and are trained on like the others.")
+        notes.append(f"{empty} texts are empty; they are used for training like the others.")
     assert file.roles.text is not None
     kind = TextKind(
         encoder.features,

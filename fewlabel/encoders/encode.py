@@ -206,7 +206,7 @@ def sized(picture: Picture, size: int | None, value_range: ValueRange | None = N
             return picture
         shown = picture[0] if len(picture) == 1 else picture.transpose(1, 2, 0)
         return square(Image.fromarray(np.ascontiguousarray(shown)), size)
-    assert size is not None, "an encoder without a size of its own gets pixels"
+    assert size is not None, "an encoder without an input size takes pixels"
     return decode(picture, size, value_range)
 
 
@@ -258,4 +258,4 @@ def reason_of(picture: Picture) -> str:
         sized(picture, 8)
     except Exception as error:  # decoders raise whatever a damaged file makes them raise
         return str(error) or type(error).__name__
-    return "it was changed while it was read"
+    return "it changed while it was being read"

@@ -89,7 +89,7 @@ def load_hf(name: str) -> Found:
         name, trust_remote_code=False, use_safetensors=True, output_loading_info=True
     )
     if lacking := [key for key in found["missing_keys"] if not key.startswith("pooler.")]:
-        raise UserError(f"hf/{name} has no weights for {lacking[0]}, so it cannot be used as it is.")
+        raise UserError(f"hf/{name} has no weights for {lacking[0]}, so it cannot be used as an encoder.")
     if found["missing_keys"]:  # which were drawn at random
         model.pooler = None
     crop = config.get("crop_size") if config.get("do_center_crop") else None

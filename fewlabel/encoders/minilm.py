@@ -98,7 +98,7 @@ def load_minilm() -> TextEncoder:
     except Exception as error:  # tokenizers raises nothing more specific
         raise UserError(f"the encoder {MINILM} cannot be read from {folder} ({error}): {TEXT}.") from error
     if hashlib.sha256(content).hexdigest() != DIGEST:
-        raise UserError(f"{folder} does not hold the weights that {MINILM} was published with: install it again.")
+        raise UserError(f"{folder} does not hold the published weights of {MINILM}: install it again.")
     network = MiniLM().eval().requires_grad_(False)
     network.load_weights(safetensors.torch.load(content))
     tokenizer.no_padding()

@@ -24,10 +24,10 @@ class FreeMatch(Method):
 
     def __init__(
         self,
-        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
+        weight: Annotated[float, Setting("weight of the unlabelled term", least=0)] = 1.0,
         fairness: Annotated[float, Setting("weight of the fairness term", least=0)] = 0.001,
         momentum: Annotated[
-            float, Setting("of the moving averages of confidence and class distribution", least=0, most=1)
+            float, Setting("momentum of the moving averages of confidence and class distribution", least=0, most=1)
         ] = 0.999,
     ) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ class VAT(Method):
             float, Setting("norm of the adversarial perturbation of normalised images (epsilon)", least=0)
         ] = 6.0,
         nudge: Annotated[float, Setting("norm of the perturbation that finds its direction (xi)", least=0)] = 1e-2,
-        weight: Annotated[float, Setting("of the adversarial term, after the ramp", least=0)] = 0.3,
+        weight: Annotated[float, Setting("weight of the adversarial term, after the ramp", least=0)] = 0.3,
         entropy: Annotated[float, Setting("weight of the entropy of the predictions", least=0)] = 0.06,
         ramp: Annotated[int, Setting("steps over which the adversarial weight grows from 0", least=0)] = 2000,
     ) -> None:

@@ -29,8 +29,8 @@ def read_description(run: Path) -> dict[str, Any]:
         if facts.get("encoder") == FIRST_STAGE:  # within the run, wherever that is
             if not all((run / FIRST_STAGE / name).exists() for name in (DESCRIPTION, WEIGHTS)):
                 raise UserError(
-                    f"{run} has lost its folder {FIRST_STAGE}, whose network makes the features that it predicts from: "
-                    "restore that, or continue the run with --resume, which makes it again."
+                    f"{run} has lost its folder {FIRST_STAGE}, whose network computes the features for predictions: "
+                    "restore it, or continue the run with --resume, which recreates it."
                 )
             facts["encoder"] = str((run / FIRST_STAGE).resolve())
         if "shape" not in facts:

@@ -35,7 +35,7 @@ def choose_encoder(recipe: Recipe, dataset: Dataset | None, before: RunDirectory
     if not is_folder(recipe.data):
         return NONE
     if given := [name for name in FROM_SCRATCH if getattr(recipe, name) not in (None, "")]:
-        terminal.say(f"No encoder is used, since --{given[0]} was given, which is for training from scratch.")
+        terminal.say(f"No encoder is used, because --{given[0]} is for training from scratch.")
         return NONE
     if not ENCODERS[DEFAULT].installed:
         terminal.say(

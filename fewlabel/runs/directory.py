@@ -51,14 +51,14 @@ class RunDirectory:
             if not {"recipe", "data", "steps"} <= facts.keys() or not isinstance(facts["recipe"].get("data"), str):
                 raise ValueError
         except (ValueError, AttributeError, TypeError, OSError) as error:
-            raise UserError(f"{self / RECIPE} is not that of a run: choose another --out.") from error
+            raise UserError(f"{self / RECIPE} was not written by a run: choose another --out.") from error
         return facts
 
     def facts_to_continue(self) -> dict[str, Any]:
         """What recipe.json says of a run that this version can resume, repeat or report on."""
         facts = self.facts()
         if facts is None:
-            raise UserError(f"{self.path} holds no run: give the directory of one.")
+            raise UserError(f"{self.path} holds no run: give a run directory.")
         versions, written = facts.get("versions"), facts.get("format", 1)
         version = versions.get("fewlabel", "another version") if isinstance(versions, dict) else "another version"
         if not isinstance(written, int):
@@ -99,7 +99,8 @@ class RunDirectory:
             self.facts_to_continue()
         if facts and overwrite and (self / AUDIT).exists():
             raise UserError(
-                f"{self.path} holds an audit, a person's work: choose another --out, or remove {self / AUDIT}."
+                f"{self.path} holds an audit, which is never overwritten: choose another --out, or remove "
+                f"{self / AUDIT}."
             )
         if not facts and self.path.is_dir():
             there = list(self.path.iterdir())
@@ -156,8 +157,8 @@ class RunDirectory:
             ) from error
         if (self.facts() or {}).get("labels_digest") not in (None, digest_of(rows)):
             raise UserError(
-                f"{self / LABELS} was changed, but is the record of a run: restore it; to train on other labels give a "
-                "file of your own with --labels, and another --out."
+                f"{self / LABELS} was changed, but it records the labels of a run: restore it; to train on other "
+                "labels, give your own file with --labels, and another --out."
             )
         return [name for name, _ in rows]
 

@@ -90,7 +90,10 @@ def open_run(
     if saved:
         plan = resumed(plan, saved, ranks.first_says(directory.labelled_names), dataset)
         if any(saved.get(name) != value for name, value in surroundings(plan, ranks).items()):
-            terminal.say("Note: device, threads, processes or versions differ from before; the bits may differ too.")
+            terminal.say(
+                "Note: device, threads, processes or versions differ from before, so the results may not be "
+                "bit-identical."
+            )
         return plan
     if resume:
         terminal.say(f"There is no run in {directory.path} yet: a new one is started.")
@@ -111,7 +114,7 @@ def facts_to_resume(directory: RunDirectory, plan: Plan, data: str) -> dict[str,
     if changed:
         raise UserError(
             f"{directory.path} was started with other settings ({', '.join(changed)}): "
-            "resume with the same ones, or choose another --out."
+            "resume with the same settings, or choose another --out."
         )
     if facts["data"] != data:
         raise UserError(f"the data have changed since {directory.path} was started: choose another --out.")

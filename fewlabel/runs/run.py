@@ -75,7 +75,7 @@ def pretrain(
     """
     with session(recipe, dataset, resume, overwrite, quiet, first_stage=True) as now:
         if now.finished:
-            now.terminal.say(f"{now.directory.path} is finished already: nothing is left to train.")
+            now.terminal.say(f"{now.directory.path} is already finished: there is nothing left to train.")
         else:
             stage = Stage("", recipe.method, now.plan, now.data)
             result = run_stage(stage, now.directory, now.terminal, now.ranks)
@@ -210,7 +210,7 @@ def as_run(directory: RunDirectory, model: Model, main: StageResult, floor: Stag
 def finished_run(now: Session) -> Run:
     """A run that was finished before, as it lies on disk. Only predictions that were not wanted then are added."""
     directory, terminal = now.directory, now.terminal
-    terminal.say(f"{directory.path} is finished already: nothing is left to train.")
+    terminal.say(f"{directory.path} is already finished: there is nothing left to train.")
     model = load_model(directory.path, str(now.plan.device))
     write_missing_predictions(directory, now.plan, now.data, model, terminal)
     history, floor = directory.finished_history(), directory.history(FLOOR)

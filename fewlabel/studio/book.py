@@ -124,7 +124,7 @@ class LabelBook:
             classes = self._classes()
             name = self._checked(name, classes)
             if name in classes:
-                raise UserError(f"there is a class '{name}' already.")
+                raise UserError(f"the class '{name}' already exists.")
             self._do(Event(CLASSES, [], classes, [*classes, name]))
 
     def rename_class(self, old: str, new: str) -> None:
@@ -232,7 +232,7 @@ class LabelBook:
             for name, label in lost.items():
                 self._sheet.set(name, label)
             self._write()
-            self.note = f"Another program has saved {self.path.name} without {len(lost)} labels: they were put back."
+            self.note = f"Another program has saved {self.path.name} without {len(lost)} labels: they were restored."
 
     def _read_history(self) -> None:
         """Lines that are new; half a line, of a process that was killed, is left out."""
@@ -261,7 +261,7 @@ class LabelBook:
         if not name or name.startswith("(") or not name.isprintable():
             raise UserError("a class needs a name that does not begin with a bracket.")
         if len(name) > LONGEST:
-            raise UserError(f"the name of a class has at most {LONGEST} letters.")
+            raise UserError(f"the name of a class has at most {LONGEST} characters.")
         return next((one for one in classes if same_form(one) == same_form(name)), name)
 
 

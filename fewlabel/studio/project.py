@@ -112,7 +112,7 @@ class Project:
         """Save a label, and train where so many new ones are enough."""
         names, audited = self.names(numbers), self.audited()
         if any(name in audited for name in names):
-            raise UserError(f"{self.noun} that were drawn for an audit are no labels to train on.")
+            raise UserError(f"{self.noun} that were drawn for an audit cannot be used for training.")
         self.book.label(names, label, before)
         if self.every and self.new_labels(self.book.labels) >= self.every and not self.training.going_on:
             with suppress(UserError):  # as long as there is one class only
@@ -221,7 +221,7 @@ class Project:
         """On a copy of the labels of this moment, so that the run can be looked at again whatever is labelled later."""
         with self._lock:
             if self.training.going_on:
-                raise UserError("a training is going on already.")
+                raise UserError("a training is already running.")
             self._start_training()
 
     def _start_training(self) -> None:

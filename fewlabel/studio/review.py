@@ -78,7 +78,7 @@ def answered(call: Future[dict[str, Any]]) -> dict[str, Any]:
     try:
         return call.result(WAIT)
     except TimeoutError as error:
-        raise UserError("they are still being encoded: try again in a while.") from error
+        raise UserError("they are still being encoded: try again in a minute.") from error
 
 
 def without_audited(project: Project, names: list[str]) -> list[str]:

@@ -200,7 +200,7 @@ async def read_body(request: Request) -> Asked:
     except ValueError as error:
         raise UserError("the request is not JSON.") from error
     if not isinstance(asked, dict):
-        raise UserError("the request is not what the studio understands.")
+        raise UserError("the request is not valid.")
     return asked
 
 

@@ -39,7 +39,7 @@ class Training:
     def start(self, run: Path, words: list[str]) -> None:
         """`words` follow `fewlabel train`."""
         if self.going_on:
-            raise UserError("a training is going on already.")
+            raise UserError("a training is already running.")
         self.run, self._cancelled = run, False
         if self._output is not None:
             self._output.close()

@@ -56,7 +56,7 @@ def for_images(images: int, part: Part, ranks: Ranks = ALONE) -> Plan:
     steps = images // Trainer(plan, dataset, ranks=ranks).step(0).images
     if steps < 1:
         flag = "--pretrain-" if plan.precedes else "--"
-        advice = f"give more {flag}images, or a smaller {flag}batch"
+        advice = f"increase {flag}images, or reduce {flag}batch"
         raise shared(UserError(f"one step takes more than {images} images: {advice}."))
     evaluations = plan.recipe.evaluations or default_evaluations(replace(plan.recipe, steps=steps), dataset)
     return replace(plan, steps=steps, evaluations=evaluations)
@@ -105,7 +105,7 @@ def divided_minutes(minutes: float, main: Part, floors: Sequence[Part], first: P
 def check_steps(steps: int, minutes: float) -> None:
     if steps < 1:
         raise shared(
-            UserError(f"not one step fits into {minutes:g} minutes beside an evaluation: give more --minutes.")
+            UserError(f"{minutes:g} minutes are too short for one step and one evaluation: increase --minutes.")
         )
 
 
