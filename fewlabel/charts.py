@@ -33,6 +33,11 @@ def draw_chart(draw: Callable[[Axes], None], alt: str, inches: tuple[float, floa
     return Chart(buffer.getvalue(), alt, round(inches[0] * 96))
 
 
+def legend_above(axes: Axes) -> None:
+    """A legend above the axes, where it hides no curve."""
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0, columnspacing=1.2)
+
+
 def name_ticks(axes: Axes, classes: Sequence[str], both: bool = False) -> None:
     """Class names along x (and y), slanted where they would touch; none where there are too many to read."""
     if len(classes) > SHOWN_CLASSES:

@@ -63,12 +63,13 @@ def make_verdict(truth: Tensor | None, run: Tensor | None, floor: Tensor | None,
     )
 
 
-def verdict_in_words(found: Verdict, noun: str, labels: int, run: str) -> list[str]:
-    """Whether the unlabelled examples helped, and what to do next; or what is not known."""
+def verdict_in_words(found: Verdict, noun: str, labels: int, run: str, suggest: str = "") -> list[str]:
+    """Whether the unlabelled examples helped, and what to do next. `suggest` is the command that suggests examples."""
     if not found.tested:
         return what_is_not_known(found, noun, run)
     accuracy = found.right / found.tested
-    more = f"To do better, label more: fewlabel suggest DATA --run {run} says which {noun}."
+    suggest = suggest or f"fewlabel suggest DATA --run {run}"
+    more = f"To do better, label more {noun}: `{suggest}` lists the most useful ones."
     if found.floor_right is None:
         return [f"{accuracy:.1%} of {found.tested:,} test {noun} are right.", more]
     mean, low, high = found.difference
@@ -80,8 +81,8 @@ def verdict_in_words(found: Verdict, noun: str, labels: int, run: str) -> list[s
     if high < 0 and found.clear:
         return [
             f"The unlabelled {noun} lowered the accuracy: {beside}",
-            "Train with --method supervised, check the labels with fewlabel audit, or label more: "
-            f"fewlabel suggest DATA --run {run} says which.",
+            "Train with --method supervised, check the labels with `fewlabel audit`, or label more: "
+            f"`{suggest}` lists the most useful {noun}.",
         ]
     return [f"The unlabelled {noun} made no clear difference: {beside}", more]
 
@@ -95,5 +96,5 @@ def what_is_not_known(found: Verdict, noun: str, run: str) -> list[str]:
         )
     return [
         *sentences,
-        f"To measure it: fewlabel audit {run} -n 30 -o audit.csv, and label 30 {noun}.",
+        f"To measure it, label 30 {noun}: `fewlabel audit {run} -n 30 -o audit.csv`.",
     ]

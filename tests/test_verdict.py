@@ -43,7 +43,9 @@ def test_counts_and_interval() -> None:
 def test_words(counts: tuple[int, int, int, int], said: str) -> None:
     first, second = verdict_in_words(made(*counts), "images", 8, "runs/x")
     assert first.startswith(said)
-    assert "fewlabel suggest DATA --run runs/x" in second
+    assert "`fewlabel suggest DATA --run runs/x`" in second
+    command = "fewlabel suggest photos --run runs/x"
+    assert f"`{command}`" in verdict_in_words(made(*counts), "images", 8, "runs/x", command)[1]
 
 
 def test_what_is_not_known() -> None:

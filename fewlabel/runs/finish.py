@@ -14,7 +14,7 @@ from ..predictions import Predictions, texts_of
 from ..run_files import FIRST_STAGE, FLOOR, PREDICTIONS, REPORT, VERDICT
 from ..terminal import Terminal
 from ..training import Plan
-from ..verdict import Verdict, make_verdict, verdict_in_words
+from ..verdict import Verdict, make_verdict
 from .directory import RunDirectory
 from .first_stage import as_encoder, as_trained_on, data_of_run
 from .stages import StageResult
@@ -32,7 +32,7 @@ def finish(
     terminal: Terminal,
 ) -> None:
     """Write the model, the predictions and the report."""
-    from .report import Findings, write_report  # matplotlib is slow to import: not before the first step
+    from .report import Findings, verdict_of, write_report  # matplotlib is slow to import: not before the first step
 
     dataset = main.dataset
     expected = fit_confidence(model, dataset.train, plan.labelled)
@@ -62,7 +62,7 @@ def finish(
             f"Confidence is calibrated on your labels: predicted from the others, {expected.labels} held-out labels "
             f"suggest an accuracy of about {expected.accuracy:.0%}."
         )
-    for sentence in verdict_in_words(verdict, dataset.train.kind.noun, len(plan.labelled), str(directory.path)):
+    for sentence in verdict_of(findings):
         terminal.say(sentence)
     if plan.recipe.predictions:
         terminal.say(f"Predictions: {directory / PREDICTIONS}")

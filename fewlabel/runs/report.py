@@ -82,7 +82,8 @@ def contents(found: Findings) -> dict[str, Any]:
 def verdict_of(found: Findings) -> list[str]:
     if found.verdict is None:
         return []
-    return verdict_in_words(found.verdict, found.dataset.train.kind.noun, len(found.plan.labelled), found.run)
+    suggest = command_on_data(found.plan, "suggest", "--run", found.run, "-o", "more.csv")
+    return verdict_in_words(found.verdict, found.dataset.train.kind.noun, len(found.plan.labelled), found.run, suggest)
 
 
 def first_stage(plan: Plan | None, history: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -133,7 +134,7 @@ def result(history: Sequence[dict[str, Any]], count: int) -> dict[str, Any] | No
 
 
 def write_pretraining_report(path: Path, plan: Plan, result: StageResult, run: str) -> None:
-    """Of a run without labels: its curves, and which examples its network takes for alike."""
+    """The report of a run without labels: its curves, and examples beside those with the most similar features."""
     train = result.dataset.train
     contents = {
         "title": f"{plan.recipe.method} on {result.dataset.name}",
@@ -149,12 +150,17 @@ def write_pretraining_report(path: Path, plan: Plan, result: StageResult, run: s
 
 
 def command_on_top(plan: Plan, run: str, command: str) -> str:
-    """What to type next, on the features of a run without labels."""
+    """The command to run next, on the features of a run without labels."""
+    more = ["-n", "20", "-o", "to-label.csv"] if command == "suggest" else []
+    return command_on_data(plan, command, "--encoder", run, *more)
+
+
+def command_on_data(plan: Plan, command: str, *options: str) -> str:
+    """A command on the data of a run."""
     data = plan.recipe.data
     shorter = min(data, os.path.relpath(data), key=len) if Path(data).exists() else data
     root = ["--root", plan.recipe.root] if plan.recipe.root and data in NAMED else []
-    more = ["-n", "20", "-o", "to-label.csv"] if command == "suggest" else []
-    return shlex.join(["fewlabel", command, shorter, *root, "--encoder", run, *more])
+    return shlex.join(["fewlabel", command, shorter, *root, *options])
 
 
 def alike(result: StageResult) -> list[list[Shown]]:
@@ -199,7 +205,7 @@ def certainty(found: Findings) -> tuple[list[Shown], list[Shown]]:
 
     def gallery(rows: list[int]) -> list[Shown]:
         train = found.dataset.train
-        return [shown(train, int(found.positions[r]), f"{labels[r]} {confidence[r]:.0%}") for r in rows]
+        return [shown(train, int(found.positions[r]), f"{labels[r]} ({confidence[r]:.0%})") for r in rows]
 
     return gallery(order[:PICTURES].tolist()), gallery(order.flip(0)[:PICTURES].tolist())
 
