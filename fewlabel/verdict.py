@@ -91,8 +91,8 @@ def what_is_not_known(found: Verdict, noun: str, run: str) -> list[str]:
     sentences = ["Without a test set, the accuracy of the predictions is unknown."]
     if found.agreement is not None:
         sentences.append(
-            f"For {1 - found.agreement:.1%} of the unlabelled {noun} they differ from those of the labels alone; an "
-            "audit shows which are right."
+            f"For {1 - found.agreement:.1%} of the unlabelled {noun}, the run and the labels alone predict different "
+            "classes; an audit shows which are right."
         )
     return [
         *sentences,

@@ -116,7 +116,7 @@ def test_the_round(place: Path) -> None:
     assert "fewlabel audit runs/first -n 30 -o audit.csv" in told
     assert "no audit yet" in fewlabel("audit", "runs/first", "--answers", "labels.csv", cwd=place).stderr
     told = done("audit", "runs/first", "-n", "10", "-o", "audit.csv", cwd=place)
-    assert "10 images to judge: audit.csv (images shown in audit.html)" in told
+    assert "10 images to label: audit.csv (images shown in audit.html)" in told
     with open(place / "audit.csv", newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 10 and all(set(row) == {"file", "label"} and not row["label"] for row in rows)

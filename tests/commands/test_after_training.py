@@ -100,7 +100,7 @@ def test_mistakes(place: Path) -> None:
         (float(row["confidence"]) for row in rows), reverse=True
     )
     page = (place / "mistakes.html").read_text()
-    assert "lime, taken for cherry" in page and page.count("<img") == len(rows)
+    assert "lime, predicted as cherry" in page and page.count("<img") == len(rows)
     (place / "test/lime/wrong.png").unlink()
     (place / "mine.csv").write_text("file,label\nlime/1.png,lime\n")
     refused = fewlabel("evaluate", "run", "test", "--mistakes", "mine.html", cwd=place)

@@ -337,7 +337,7 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
         (("pretrain", "digits", "--images", "3"), "more than 3 images: increase --images, or reduce --batch"),
         (("pretrain",), "requires an argument"),
         (("train", "digits", "--pretrain", "simclr", "--pretrain-steps", "5", "--minutes", "1"), "give only one of"),
-        (("train", "digits", "--pretrain-batch", "9"), "--pretrain-batch is of a first stage"),
+        (("train", "digits", "--pretrain-batch", "9"), "--pretrain-batch belongs to a first stage"),
         (("train", "digits", "--pretrain", "simclr", "--pretrain-share", "0.5"), "--pretrain-share needs --minutes"),
         (
             ("train", "digits", "--pretrain", "simclr", "--encoder-rate", "0.5", "--tune"),

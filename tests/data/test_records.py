@@ -182,7 +182,7 @@ def test_numbers_categories_and_what_is_missing() -> None:
     assert np.array_equal(found, np.array(expected, np.float32))
     assert found.dtype == np.float32
     assert [column.describe() for column in form.columns] == [
-        "age: number, missing ones are 40 and marked",
+        "age: number, missing values become 40 and are marked",
         "city: 3 categories and other",
         "size: number (1,5 is read as 1.5), missing values become 1.75 and are marked",
     ]
