@@ -1,4 +1,4 @@
-"""The cache: decoded pictures and features, which save time and can be made again."""
+"""The cache of decoded pictures and features, which can be rebuilt at any time."""
 
 import shutil
 from pathlib import Path
@@ -18,7 +18,7 @@ class Part(NamedTuple):
 
 
 def cache_parts() -> list[Part]:
-    """What is in the cache, by what it is."""
+    """The parts of the cache."""
     folder = cache_folder()
     features, sets = entries_of(folder / FEATURES), entries_of(folder / SETS)
     pixels = [entry for entry in entries_of(folder) if is_decoded(entry)]
@@ -30,7 +30,7 @@ def cache_parts() -> list[Part]:
 
 
 def clear_cache() -> int:
-    """Remove what fewlabel has written there, and nothing else; the bytes that were freed."""
+    """Delete fewlabel's own files only; returns the number of bytes freed."""
     folder = cache_folder()
     ours = [entry for entry in entries_of(folder) if is_decoded(entry) or entry.name in (FEATURES, SETS, RANGES)]
     freed = sum(map(size_of, ours))

@@ -1,4 +1,4 @@
-"""A Dask cluster as the place where joblib's tasks run."""
+"""Run joblib's tasks on a Dask cluster."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which augmentations change the meaning of a user's pictures: the paper's first finding as a tool.
+"""Find augmentations that change the meaning of pictures, after the paper's first finding.
 
 For each operation small models are trained on the same labels with and without it, paired over seeds, and judged on
 labelled pictures that were not trained on. Where accuracy drops by more than two standard errors, the operation is
@@ -92,7 +92,7 @@ COLOUR_ONLY = ("hue", "grey", "colour")  # which do nothing to a picture of one 
 
 @dataclass(frozen=True)
 class Fold:
-    """What a small model is trained on and judged by."""
+    """The training and test data of a small model."""
 
     train: Tensor
     labels: Tensor
@@ -184,7 +184,7 @@ def train_small(fold: Fold, classes: int, operation: str | None, seed: int, netw
 
 @dataclass(frozen=True)
 class Drift:
-    """What an operation does to accuracy, over seeds or folds."""
+    """The effect of an operation on accuracy, over seeds or folds."""
 
     operation: str
     accuracy: float  # with it
@@ -206,7 +206,7 @@ def measure(
     steps: int = STEPS,
     jobs: int | None = None,
 ) -> tuple[float, list[Drift]]:
-    """Accuracy without any operation, and what each operation does to it."""
+    """The accuracy without any operation, and the effect of each operation."""
     if not dataset.train.kind.image_views:
         raise UserError(f"drift is for images; {dataset.name} holds {dataset.train.kind.describe()}.")
     for name in operations:
@@ -234,14 +234,14 @@ def measure(
 
 
 def by_chance(operations: int, seeds: int) -> float:
-    """How many of so many operations would be flagged though none of them changes anything."""
+    """The expected number of flagged operations if none of them changes anything."""
     from scipy.stats import t
 
     return operations * float(t.cdf(-2, seeds - 1))
 
 
 def remarks(dataset: Dataset, drifts: Sequence[Drift], seeds: int) -> list[str]:
-    """How far the verdicts can be trusted."""
+    """How reliable the verdicts are."""
     found = []
     if any(drift.flagged for drift in drifts if drift.operation == CONTROL):
         found.append(f"Even {CONTROL} was flagged, although it changes nothing: use more labels or more --seeds.")
@@ -259,7 +259,7 @@ def remarks(dataset: Dataset, drifts: Sequence[Drift], seeds: int) -> list[str]:
 
 
 def advice(drifts: Collection[Drift]) -> str:
-    """The option of `fewlabel train` that leaves out what was flagged."""
+    """The option of `fewlabel train` that disables the flagged augmentations."""
     names = [drift.operation for drift in drifts if drift.flagged and drift.operation in CHANGES]
     return f"--without {','.join(names)}" if names else ""
 
@@ -279,7 +279,7 @@ def write_drifts(folder: Path, images: Examples, drifts: Sequence[Drift]) -> Non
 
 
 def picture(images: Examples, drifts: Sequence[Drift], shown: int = 4) -> Figure:
-    """A row for each operation: pictures as they are, the same after it, and the verdict."""
+    """A row for each operation: original pictures, augmented pictures, and the verdict."""
     classes = images.labels[images.labels != UNLABELLED].unique()
     chosen = classes[torch.linspace(0, len(classes) - 1, shown).long()].tolist()
     places = [(images.labels == c).nonzero().flatten() for c in chosen]

@@ -1,4 +1,4 @@
-"""A trained model for other programs: ONNX, with the preprocessing inside."""
+"""Export a trained model to ONNX, preprocessing included."""
 
 import copy
 import logging

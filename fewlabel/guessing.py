@@ -1,4 +1,4 @@
-"""A first guess for every row from a few labels: rows of numbers in which like rows lie together, such as features.
+"""A first guess for every row from a few labels, for rows in which similar ones are close, such as features.
 
 Three ways to guess are weighed by how well each predicts labels that were held out:
 - labels: logistic regression on the labelled rows alone;
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 NEIGHBOURS = 15
-SPREAD, ROUNDS = 0.99, 60  # share that a row takes from its neighbours in each of so many rounds
+SPREAD, ROUNDS = 0.99, 60  # share that a row takes from its neighbours in each round, and number of rounds
 DIMENSIONS = 128  # of rows as neighbours and clusters see them
 CONCENTRATION, UPDATES = 20.0, 30  # of clusters, and how often they are updated
 SCALE, PENALTY = 30.0, 0.1  # of rows of length 1, and scikit-learn's C, for logistic regression
@@ -127,7 +127,7 @@ def unit(rows: Array) -> Array:
 
 
 def graph_rows(count: int, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Which rows are in the graph: all, or evenly spaced ones and the labelled."""
+    """The rows of the graph: all, or evenly spaced ones and the labelled."""
     step = -(-count // MOST)
     return np.union1d(np.arange(0, count, step), labelled)
 

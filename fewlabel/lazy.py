@@ -1,4 +1,4 @@
-"""Packages whose names are imported on first use, so that what needs no torch need not wait for it."""
+"""Import the names of a package on first use, so that code without torch need not wait for it."""
 
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a model gets wrong, for a person to look at; and whether it was judged by what it was trained on."""
+"""Show the misclassified examples, and check whether the model was evaluated on its training labels."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ HEADER = ("file", "label", "predicted", "confidence")
 
 
 def check_mistakes(path: Path) -> None:
-    """Before any work: may they be written there?"""
+    """Check before any work that the files may be written."""
     if path.suffix.lower() not in (".html", ".csv"):
         raise UserError(f"--mistakes must end in .html or .csv, not {path.name}.")
     table, page = path.with_suffix(".csv"), path.with_suffix(".html")
@@ -27,7 +27,7 @@ def check_mistakes(path: Path) -> None:
 
 
 def write_mistakes(path: Path, examples: Examples, found: Evaluation) -> int:
-    """The wrong ones, the surest first: a page, and a CSV file beside it. Returns how many there are."""
+    """Write the misclassified examples, most confident first, as a page and a CSV file. Returns their number."""
     guesses, confidence = found.probabilities.argmax(1), found.probabilities.amax(1)
     wrong = ((found.labels >= 0) & (guesses != found.labels)).nonzero().flatten()
     wrong = wrong[confidence[wrong].argsort(descending=True, stable=True)]
@@ -49,7 +49,7 @@ def write_mistakes(path: Path, examples: Examples, found: Evaluation) -> int:
 
 
 def trained_on(run: str, data: str, examples: Examples, found: Evaluation) -> int:
-    """How many of the examples that judged a model are among its own training labels."""
+    """The number of evaluated examples that are among the model's training labels."""
     directory = RunDirectory(run)
     facts = directory.facts()
     if facts is None or Path(facts["recipe"]["data"]).resolve() != Path(data).resolve() or not Path(data).exists():

@@ -29,7 +29,7 @@ def write_page(path: Path, template: str, contents: dict[str, Any]) -> None:
 
 
 def is_foreign(page: Path) -> bool:
-    """Is there a file that fewlabel did not write? Then it must not be replaced."""
+    """Whether there is a file that fewlabel did not write, which must not be replaced."""
     if not page.exists():
         return False
     with open(page, "rb") as file:

@@ -34,7 +34,7 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Is this the one that writes and speaks?"""
+        """Whether this is the process that writes and prints."""
         return self.number == 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Ranks":
@@ -84,7 +84,7 @@ class Ranks:
     # ---- devices
 
     def check(self, device: torch.device, batch: int, share_norms: bool) -> None:
-        """Refuse what several processes cannot do together."""
+        """Refuse settings that several processes do not support."""
         if self.count == 1:
             return
         least = self.count if share_norms else 2 * self.count
@@ -110,13 +110,13 @@ class Ranks:
     # ---- agreement
 
     def any(self, *wishes: bool) -> tuple[bool, ...]:
-        """Of each wish: does one of them have it?"""
+        """For each flag: whether it is set in any process."""
         if self.count == 1:
             return wishes
         return tuple(self.total(torch.tensor([float(wish) for wish in wishes])).bool().tolist())
 
     def first_says(self, ask: Callable[[], Answer]) -> Answer:
-        """What the first process answers, or the mistake it finds."""
+        """The answer of the first process, or the error it raises."""
         if self.count == 1:
             return ask()
         answer: list[Any] = [None, None]
@@ -146,7 +146,7 @@ class Ranks:
         return done[0] if ahead else work()
 
     def agree_on(self, what: str, facts: Callable[[], str]) -> None:
-        """Refuse to go on where they differ."""
+        """Raise an error if the processes differ."""
         if self.count > 1 and len(set(self._all(facts()))) > 1:
             raise shared(UserError(f"the processes do not have the same {what}: give every machine the same files."))
 
@@ -260,7 +260,7 @@ def connect() -> None:
 
 
 def is_lost(error: Exception) -> bool:
-    """Is it about the connection to another process?"""
+    """Whether the error is about the connection to another process."""
     signs = ["connection closed by peer", "connection reset by peer", "broken pipe", "timed out waiting"]
     signs += ["connectfullmesh failed"]
     network = isinstance(error, (dist.DistNetworkError, dist.DistStoreError))
@@ -268,6 +268,6 @@ def is_lost(error: Exception) -> bool:
 
 
 def shared(mistake: UserError) -> UserError:
-    """The mistake, marked as one that all processes know of."""
+    """The error, marked as known to all processes."""
     mistake.shared = True
     return mistake

@@ -1,4 +1,4 @@
-"""Pictures copied into one folder per class, as a model predicts them."""
+"""Copy pictures into one folder per predicted class."""
 
 import filecmp
 import os
@@ -73,6 +73,6 @@ def place(picture: Path, target: Path, link: bool) -> None:
         else:
             shutil.copy2(picture, target)
     except OSError as error:
-        if not isinstance(error, FileExistsError):  # of somebody else
+        if not isinstance(error, FileExistsError):  # of another program
             target.unlink(missing_ok=True)
         raise UserError(f"cannot write {target} ({error.strerror}).") from error

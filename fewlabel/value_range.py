@@ -1,4 +1,4 @@
-"""Pictures with more than 8 bits: which of their values is shown as black, and which as white.
+"""Pictures with more than 8 bits: the values that become black and white.
 
 A microscope with 12 bits writes values up to 4095 into 16-bit files: read as 16 bits they would be nearly black. So the
 range of a folder is measured once, told before training, and kept as a part of the model.
@@ -33,7 +33,7 @@ class ValueRange(NamedTuple):
 
 
 def parse_range(text: str) -> ValueRange:
-    """LOW,HIGH as it is typed."""
+    """The range as typed: LOW,HIGH."""
     try:
         low, high = (float(part) for part in text.split(","))
     except ValueError:
@@ -77,7 +77,7 @@ def spanning(found: Iterable[tuple[float, float] | None]) -> ValueRange | None:
 
 
 class Depths(NamedTuple):
-    """What the headers of the pictures of a folder say."""
+    """Facts from the headers of the pictures of a folder."""
 
     deep: list[str]  # 16-bit, 32-bit and float greys
     cut: list[str]  # with more than 8 bits per colour, of which the decoder keeps the upper 8
@@ -132,13 +132,13 @@ def look_at_header(path: Path, name: str, found: Depths) -> None:
 
 def measure(folder: Path, files: Sequence[str]) -> ValueRange | None:
     """The range of the values of deep pictures, all of which are read for it; None where none can be read."""
-    import joblib  # which takes long
+    import joblib  # slow
 
     def extremes_of(name: str) -> tuple[float, float] | None:
         try:
             with Image.open(folder / name) as picture:
                 return extremes(picture)
-        except Exception:  # a damaged file raises whatever; it is told when it is decoded
+        except Exception:  # damaged files raise many kinds of errors, reported when they are decoded
             return None
 
     with warnings.catch_warnings(action="ignore"), ThreadPoolExecutor(joblib.cpu_count()) as pool:

@@ -1,4 +1,4 @@
-"""Did the unlabelled examples help? In plain words, against training on the labels alone."""
+"""Did the unlabelled examples help, compared with training on the labels alone?"""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ CLEAR = 1.959964  # standard errors from which on a difference is clear: a 95% i
 
 
 class Verdict(NamedTuple):
-    """What is known of a run beside its floor, the same network trained on the labels alone."""
+    """A run compared with its floor, the same network trained on the labels alone."""
 
     tested: int = 0  # test examples with a label; 0 without a test set
     right: int = 0  # of them, by the run

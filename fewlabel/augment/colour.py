@@ -1,6 +1,6 @@
 """Changes of colour on a whole batch, in Pillow's own arithmetic. Images are uint8 (n, C, H, W); each has its factor.
 
-A factor of 1 leaves the image as it is, 0 gives the plain one; more than 1 goes beyond. Where an image has one channel
+A factor of 1 keeps the image, 0 gives the plain one, and more than 1 exaggerates. Where an image has one channel
 only, there is no colour to change.
 """
 

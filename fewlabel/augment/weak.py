@@ -1,4 +1,4 @@
-"""The weak view: a mirror image where that is harmless, and a shift by up to an eighth of the side."""
+"""The weak view: a random flip where that is harmless, and a shift by up to an eighth of the side."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""audit: how good are the predictions, by the answers of a person."""
+"""audit: the accuracy of the predictions, from the answers of a person."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""drift: which augmentations change the meaning of one's pictures."""
+"""drift: which augmentations change the meaning of pictures."""
 
 from pathlib import Path
 from typing import Annotated

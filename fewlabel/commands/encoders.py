@@ -1,4 +1,4 @@
-"""encoders, cache: pre-trained encoders by name, and what is kept on disk of their work."""
+"""encoders, cache: pre-trained encoders by name, and the cache of their features."""
 
 from importlib.util import find_spec
 from typing import Annotated

@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def drop_output() -> None:
-    """What cannot be written to the output is given up, so that Python does not complain of it at its end."""
+    """Give up on output that cannot be written, so that Python does not report it at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -87,7 +87,7 @@ def drop_output() -> None:
 
 
 def on_one_line(message: str) -> str:
-    """A name in it may hold anything: line breaks, say, or codes that a terminal obeys."""
+    """Names in a message may contain line breaks or terminal control codes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in message)
 
 

@@ -1,4 +1,4 @@
-"""methods: the list of methods with their settings, or all about one."""
+"""methods: list the methods with their settings, or describe one."""
 
 from typing import Annotated
 

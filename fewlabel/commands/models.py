@@ -1,4 +1,4 @@
-"""predict, evaluate, export, report: what one does with a trained model."""
+"""predict, evaluate, export, report: commands on a trained model."""
 
 from pathlib import Path
 from typing import Annotated

@@ -43,7 +43,7 @@ Action = Callable[..., None]
 
 
 def train_command(action: Action, words: Sequence[str]) -> Callable[..., None]:
-    """`train` with the options that these words may use; it calls `action(recipe, resume, overwrite)`."""
+    """The command `train` with the options for these arguments; it calls `action(recipe, resume, overwrite)`."""
     recipe = parameters_of(Recipe)
     del recipe["settings"]
     parts = parts_of(chosen(words, "--method", Recipe.method))
@@ -55,7 +55,7 @@ def train_command(action: Action, words: Sequence[str]) -> Callable[..., None]:
 
 
 def pretrain_command(action: Action, words: Sequence[str]) -> Callable[..., None]:
-    """`pretrain`: what a recipe says about a training without labels."""
+    """The command `pretrain`, with the fields of a recipe that apply without labels."""
     recipe = parameters_of(Recipe)
     method = chosen(words, "--method", FIRST)
     check_first_stage(method)
@@ -122,7 +122,7 @@ def option(name: str, declared: Declared, flag: str, group: Group, negative: str
 
 
 def described(declared: Declared, **more: Any) -> Any:
-    """The type with what the parser needs to know."""
+    """The type, annotated for the parser."""
     return Annotated[declared.annotation, Parameter(help=declared.setting.help, **more)]
 
 
@@ -143,7 +143,7 @@ def identifier(part: str, setting: str) -> str:
 
 
 def chosen(words: Sequence[str], flag: str, default: str = "") -> str:
-    """What a flag says, before the rest can be parsed."""
+    """The value of a flag, read before the rest can be parsed."""
     value = default
     for position, word in enumerate(words):
         if word == flag and position + 1 < len(words):

@@ -1,4 +1,4 @@
-"""Files that commands write: never over somebody's work."""
+"""Checks of output files: a user's work is never overwritten."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""suggest: what to label first."""
+"""suggest: which examples to label first."""
 
 from pathlib import Path
 from typing import Annotated

@@ -31,7 +31,7 @@ def pretrain_for(words: Sequence[str]) -> Callable[..., None]:
 
 
 def stoppable(train: Callable[..., object], name: str, words: Sequence[str]) -> Callable[..., None]:
-    """Trains by a recipe; where Ctrl-C stops it, the command that continues is told."""
+    """Train a recipe; after Ctrl-C, print the command that continues."""
 
     def run_recipe(recipe: Recipe, resume: bool, overwrite: bool) -> None:
         try:
@@ -44,7 +44,7 @@ def stoppable(train: Callable[..., object], name: str, words: Sequence[str]) -> 
 
 
 def with_command(stop: Interrupted, words: Sequence[str]) -> Interrupted:
-    """The same interrupt, with the command that continues."""
+    """The interrupt, with the command that continues."""
     launcher = "torchrun as before, -m " if "TORCHELASTIC_RUN_ID" in os.environ else ""
     return Interrupted(f"{stop} Continue with: {launcher}{shlex.join(['fewlabel', *words, '--resume'])}")
 

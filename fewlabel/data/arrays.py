@@ -1,4 +1,4 @@
-"""What Python users give: arrays, tensors, PIL images, lists of picture files."""
+"""Inputs from Python: arrays, tensors, PIL images, lists of picture files."""
 
 from pathlib import Path
 from typing import Any
@@ -49,13 +49,13 @@ def channels_first(array: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def brightest(array: NDArray[Any]) -> int:
-    """What white is in these images: 255, or 1 of truth values and where no float exceeds that."""
+    """The value of white in these images: 1 for booleans and for floats up to 1, else 255."""
     floats_to_1 = array.dtype.kind == "f" and np.nan_to_num(array).max(initial=0) <= SLACK
     return 1 if floats_to_1 or array.dtype.kind == "b" else 255
 
 
 def as_pixels(array: NDArray[Any], white: int) -> Tensor:
-    """uint8 (N, C, H, W) of any usual array of images, in which `white` is the largest value."""
+    """Convert any common array of images to uint8 (N, C, H, W); `white` is the largest value."""
     if array.ndim < 3:
         raise UserError(f"an array of shape {array.shape} is not a batch of images: give (N, H, W) or (N, H, W, 3).")
     ordered = channels_first(array)

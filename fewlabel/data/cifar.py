@@ -1,4 +1,4 @@
-"""CIFAR's pickles, read by an unpickler that can build arrays, strings, numbers and containers, and nothing else."""
+"""Read CIFAR's pickles with an unpickler that builds only arrays, strings, numbers and containers."""
 
 import pickle
 from pathlib import Path

@@ -33,7 +33,7 @@ LARGEST = 1e30  # what is larger does not fit into float32 together with its squ
 
 @dataclass(frozen=True)
 class Column:
-    """What became of a column."""
+    """How a column is used."""
 
     name: str
     role: str  # number, category or dropped
@@ -45,7 +45,7 @@ class Column:
 
     @property
     def width(self) -> int:
-        """How many numbers it becomes."""
+        """The number of features it becomes."""
         if self.role == "category":
             return len(self.categories) + 1  # and "other"
         return 1 + self.missing if self.role == "number" else 0
@@ -71,7 +71,7 @@ class Column:
         if value is None:
             if not is_missing(cell):
                 raise UserError(
-                    f"column '{self.name}' holds numbers but also '{cell[:SHOWN]}': correct or clear this cell."
+                    f"column '{self.name}' holds numbers, but also '{cell[:SHOWN]}': correct or clear this cell."
                 )
             return [self.median] + [1.0] * self.missing
         return [value] + [0.0] * self.missing
@@ -109,7 +109,7 @@ class TableForm:
 
 
 def empty_rows(count: int, width: int) -> NDArray[np.float32]:
-    """To be filled: in memory, or in a temporary file where that would take much of it."""
+    """An array to fill: in memory, or in a temporary file if it is large."""
     if count * width < IN_MEMORY:
         return np.empty((count, width), np.float32)
     with tempfile.TemporaryFile() as file:  # which is gone when the array is
@@ -140,10 +140,10 @@ class FromCells(nn.Module):
 
 @dataclass
 class Seen:
-    """What a column was seen to hold, row by row."""
+    """Statistics of the cells of a column, collected row by row."""
 
     name: str
-    category: bool = False  # whatever it holds
+    category: bool = False  # of any content
     rows: int = 0
     missing: int = 0
     dates: int = 0
@@ -175,7 +175,7 @@ class Seen:
         return self.rows - self.missing
 
     def problem(self) -> tuple[str, str] | None:
-        """Why it cannot be learnt from, and what to do: it holds dates, or tells every row apart."""
+        """Why the column cannot be used, and what to do: it holds dates, or its values are nearly unique."""
         if self.category or not self.others:
             return None
         if self.dates >= DATES * self.there:
@@ -194,7 +194,7 @@ class Seen:
         )
 
     def decide(self) -> Column:
-        """A number where all cells are, else a category."""
+        """A number if all cells are numbers, else a category."""
         if not self.there:
             return Column(self.name, "dropped", why="empty")
         if len(self.values) == 1 and not self.missing:

@@ -1,4 +1,4 @@
-"""Are these the same data as before, or as on another machine?"""
+"""Fingerprints of data, to compare them with earlier data or those of another machine."""
 
 import hashlib
 import zlib

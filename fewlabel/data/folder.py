@@ -75,17 +75,17 @@ def range_of(folder: Path, files: Sequence[str], given: ValueRange | None, notes
 
 
 class Known(NamedTuple):
-    """What a folder and label files say, before a picture is opened."""
+    """The contents of a folder and its label files, before any picture is opened."""
 
     files: list[str]  # without those of no class
     classes_of: dict[str, str]  # of those that have a label; an empty one says that nothing is known
     classes: tuple[str, ...]
     no_class: tuple[str, ...]  # pictures labelled (none)
-    notes: list[str]  # what was understood, in words
+    notes: list[str]  # messages about what was read
 
 
 def understand(folder: Path, labels: LabelFiles, subfolders: bool = False) -> Known:
-    """Which pictures there are, which classes, and what made each a class."""
+    """The pictures, the classes, and the source of each class."""
     notes = list[str]()
     files, in_subfolders = scan(folder, notes)
     folders = class_folders(folder)
@@ -127,7 +127,7 @@ def read_labelled(
     encoder: Encoder | None = None,
     value_range: ValueRange | None = None,
 ) -> Examples:
-    """Pictures to evaluate a model on, all of its classes, at its size or encoded."""
+    """Labelled pictures for evaluation, at the model's size or encoded."""
     files, classes_of, *_ = understand(folder, labels)
     if strange := sorted({name for name in classes_of.values() if name not in ("", NO_CLASS)} - set(classes)):
         raise UserError(f"{folder} has the class '{strange[0]}', which the training images do not have.")

@@ -29,7 +29,7 @@ KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (ImageKind, VectorKi
 
 
 def kind_from(description: dict[str, Any]) -> Kind:
-    """The kind that `Kind.to_dict` described, whatever else the description holds."""
+    """The kind described by `Kind.to_dict`; other entries are ignored."""
     kind = KINDS[description["kind"]]
     given = {name: description[name] for name in parameters_of(kind) if name in description}
     if "value_range" in given:
@@ -53,11 +53,11 @@ def load(
 ) -> Dataset:
     """Training and test examples of a named data set, an .npz file, a folder of pictures or a file of rows.
 
-    `roles` say which columns of a file of rows are what.
+    `roles` name the columns of a file of rows.
 
-    With the name of an `encoder` (see `fewlabel encoders`) they are features of the pictures, and of so many weak and
-    strong views of each training picture. Of pictures with more than 8 bits the `value_range` becomes black to white;
-    by default it is measured.
+    With the name of an `encoder` (see `fewlabel encoders`) the examples are features of the pictures, and of
+    `encoder_views` weak and strong views of each training picture. For pictures with more than 8 bits, `value_range` is
+    mapped to black to white; by default it is measured.
 
     >>> load("digits").train.inputs.shape
     torch.Size([1297, 1, 8, 8])
@@ -104,7 +104,7 @@ def load(
 
 
 def refuse_given(options: dict[str, Any], why: str) -> None:
-    """Of options that have no effect on the data at hand."""
+    """Refuse options that have no effect on these data."""
     for flag, value in options.items():
         if value is not None and value is not False:
             raise UserError(f"{flag} {why}.")
@@ -130,14 +130,14 @@ def load_rows(path: Path, roles: Roles, labels: LabelFiles, test: str | Path | N
 
 
 def is_folder(data: str) -> bool:
-    """Does `load` take it for a folder of pictures?"""
+    """Whether `load` reads it as a folder of pictures."""
     return data not in NAMED and Path(data).is_dir() and not is_row_file(data)
 
 
 def load_for(
     kind: Kind, data: str, root: str | Path | None = None, *, labels: LabelFiles = None, encoder: str | None = None
 ) -> Examples:
-    """The training examples of a data set, as a model of that kind takes them."""
+    """The training examples of a data set, as inputs of a model."""
     if data not in NAMED and is_row_file(data):
         return kind.load_file(Path(data), labels)
     encoder, pictures = encoder or kind.encoder, is_folder(data)

@@ -76,7 +76,7 @@ def read_rows(path: Path) -> torch.Tensor:
 
 
 def mapped(path: Path, content: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
-    """An array of the archive; a large one that is not compressed stays in the file, memory-mapped."""
+    """An array of the archive; a large uncompressed one is memory-mapped."""
     entry = content.zip.getinfo(f"{name}.npy")  # type: ignore[union-attr]
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size < MAP_FROM:
         return content[name]

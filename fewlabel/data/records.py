@@ -41,7 +41,7 @@ class Records:
         return self.header.index(name)
 
     def notes(self) -> list[str]:
-        """What to tell of its encoding and its columns."""
+        """Messages about its encoding and its columns."""
         unnamed = self.header.count("")
         left_out = [f"{unnamed} of the columns of {self.path.name} have no name and are left out."] if unnamed else []
         return guess_note(text_files(self.path) if self.path.is_dir() else [self.path]) + left_out
@@ -199,7 +199,7 @@ def json_header(path: Path) -> list[str]:
 
 
 def as_cell(value: Any) -> str:
-    """As it would stand in a CSV file."""
+    """The value as text, as in a CSV file."""
     if value is None or (not isinstance(value, str) and str(value) in NOTHING):
         return ""
     if isinstance(value, dict | list):
@@ -219,7 +219,7 @@ def parquet(path: Path) -> Any:
         raise UserError(f"to read {path} install pyarrow, or save it as CSV.") from error
     try:
         return ParquetFile(path)
-    except Exception as error:  # a damaged file makes it raise whatever
+    except Exception as error:  # damaged files raise many kinds of errors
         raise not_parquet(path, error) from error
 
 
@@ -250,7 +250,7 @@ def parquet_rows(path: Path, header: Sequence[str]) -> Iterator[Cells]:
 
 
 def row_name(number: int, cells: Sequence[str]) -> str:
-    """By its number and its content, so that a row that was changed or moved is not taken for the one it was."""
+    """A name from row number and content, so that a changed or moved row gets a new name."""
     content = "\x1f".join(cells).encode("utf-8", "surrogateescape")
     return f"{number}-{hashlib.blake2b(content, digest_size=4).hexdigest()}"
 

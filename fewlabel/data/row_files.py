@@ -18,7 +18,7 @@ SHOWN = 400  # letters of a row that people are shown
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns of a file are what."""
+    """The roles of the columns of a file."""
 
     text: str | None = None  # what is learnt from; without it, all columns that have no other role
     label: str | None = None
@@ -53,7 +53,7 @@ class Roles:
 
 
 def is_row_file(data: str | Path) -> bool:
-    """Does `load` take it for a file of rows, or for a folder of texts?"""
+    """Whether `load` reads it as a file of rows or a folder of texts."""
     path = Path(data)
     return is_text_folder(path) if path.is_dir() else path.suffix.lower() in SUFFIXES
 
@@ -79,14 +79,14 @@ class RowFile:
         self._places = [None if name in missing else self.records.column(name) for name in self.columns]
 
     def inputs(self) -> Iterator[list[str]]:
-        """The cells that are learnt from, of each row."""
+        """The input cells of each row."""
         return (self._mine(cells) for cells in self.records)
 
     def _mine(self, cells: Sequence[str]) -> list[str]:
         return ["" if place is None else cells[place] for place in self._places]
 
     def listing(self, longest: int = SHOWN) -> "Listing":
-        """Names, labels and what is shown of all rows, so many letters of each, in one pass."""
+        """Names, labels and previews of all rows, in one pass."""
         names, labels, shown, digest = list[str](), list[str](), Previews(longest), hashlib.sha256()
         label = None if self.roles.label is None else self.records.column(self.roles.label)
         key = None if self.roles.id is None else self.records.column(self.roles.id)
@@ -108,7 +108,7 @@ class RowFile:
         return Listing(names, labels, shown, digest.hexdigest())
 
     def describe(self, cells: Sequence[str]) -> str:
-        """One row in words."""
+        """One row as text."""
         if self.roles.text is not None:
             return cells[0]
         return ", ".join(f"{name} {cell}" for name, cell in zip(self.columns, cells, strict=True) if cell)

@@ -1,4 +1,4 @@
-"""RowKind: what texts and rows of tables have in common. One file per kind: text_kind.py, table_kind.py."""
+"""RowKind: the common base of texts and table rows. One file per kind: text_kind.py, table_kind.py."""
 
 import itertools
 from abc import abstractmethod
@@ -46,7 +46,7 @@ class RowKind(VectorKind):
         """(count, columns) of rows of cells, one cell for each of `inputs`."""
 
     def stream(self, path: Path, chunk: int, title: str = "") -> Iterator[Examples]:
-        """Rows of which nothing is known, `chunk` at a time."""
+        """Unlabelled rows, `chunk` at a time."""
         file = self.open(path)
         listing, cells = file.listing(), file.inputs()
         first = 0

@@ -80,7 +80,7 @@ class TableKind(RowKind):
         return self.of_cells(list(zip(*columns, strict=True)), len(inputs))
 
     def export_metadata(self) -> dict[str, str]:
-        """Which number of a row is what."""
+        """The names of the numbers of a row."""
         used = [column for column in self.form.columns if column.width]
         told = [{"name": one.name, "role": one.role, "categories": list(one.categories)} for one in used]
         return {"columns": json.dumps(told)}

@@ -1,4 +1,4 @@
-"""Texts: what an encoder makes of them. The network gets features, people are shown the texts."""
+"""Features of texts from an encoder. The network gets the features; people see the texts."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ CHUNK = 4096  # texts in memory at a time
 
 @dataclass(frozen=True)
 class TextKind(RowKind):
-    """float32 (N, columns) that an encoder has made of texts."""
+    """float32 (N, columns), computed from texts by an encoder."""
 
     encoder: str = ""  # its name
     digest: str = ""  # of its weights
@@ -50,7 +50,7 @@ class TextKind(RowKind):
         return (self.text_column,)
 
     def find(self) -> TextEncoder:
-        """The encoder, which must have the weights that the features were made with."""
+        """The encoder, whose weights must be those that computed the features."""
         encoder = self.given or find_text_encoder(self.encoder)
         if encoder.digest != self.digest:
             raise UserError(
@@ -82,7 +82,7 @@ class TextKind(RowKind):
 
 
 def text_kind(file: RowFile, encoder_name: str) -> tuple[TextKind, list[str]]:
-    """Features of an encoder; says how many texts are longer than it reads, and how many are empty."""
+    """Features of texts, and messages about long and empty texts."""
     encoder = find_text_encoder(encoder_name)
     cut = empty = 0
     for (text,) in file.inputs():

@@ -1,6 +1,6 @@
 """Encoders of other libraries: timm/NAME, torchvision/NAME, hf/ORG/NAME, open_clip/MODEL:TAG.
 
-Each is loaded with the size, mean and std of the library's own configuration. Weights are tensors, never pickled
+Each uses the size, mean and std of the library's own configuration. Weights are tensors, never pickled
 objects, and no code of a model's repository is run. What is not on disk yet is downloaded by the library.
 """
 
@@ -100,14 +100,14 @@ def load_hf(name: str) -> Found:
 
 
 def side(size: Any) -> int:
-    """Of the picture, however a configuration says it."""
+    """The picture size, in any form of the configuration."""
     if isinstance(size, dict):
         size = size.get("height") or size.get("shortest_edge") or size.get("longest_edge")
     return int(size)
 
 
 def hub_licence(name: str) -> str:
-    """As the model's card says; cards need not."""
+    """The licence from the model card, if it names one."""
     from huggingface_hub import ModelCard
 
     try:
@@ -201,7 +201,7 @@ def load_from_library(prefix: str, name: str) -> Encoder:
 
 @contextmanager
 def one_sentence(name: str, library: Library) -> Iterator[None]:
-    """Whatever goes wrong in another library, as one sentence."""
+    """Turn any error of another library into one sentence."""
     try:
         yield
     except UserError:

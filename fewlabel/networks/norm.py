@@ -18,7 +18,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def set_norm_momentum(module: nn.Module, step: int, steps: int | None) -> None:
-    """The momentum of the running statistics at a step: a layer's own one where the run is long enough for it.
+    """The momentum of the running statistics at a step: a layer's own one if the run is long enough for it.
 
     The authors' 0.001 averages over about 1,000 steps, which suits a run of 300,000. In a short one the statistics
     would lag behind the weights (supervised training on digits, 1,000 steps: 62% instead of 82%), so they average over
@@ -33,7 +33,7 @@ def set_norm_momentum(module: nn.Module, step: int, steps: int | None) -> None:
 
 @contextmanager
 def norms_untouched(module: nn.Module) -> Iterator[None]:
-    """Within this block batch statistics are used and no buffer changes, counters included, whatever the mode."""
+    """Within this block batch statistics are used and no buffer changes, counters included, in any mode."""
     layers = [layer for layer in module.modules() if isinstance(layer, BatchNorm)]
     before = [(layer.training, layer.track_running_stats) for layer in layers]
     for layer in layers:

@@ -1,4 +1,4 @@
-"""Doing the work behind a table or figure, with an estimate of the time beforehand."""
+"""Run the experiments behind a table or figure, with an estimate of their time."""
 
 import json
 import statistics
@@ -33,7 +33,7 @@ def exhibit_of(name: str) -> Exhibit:
 
 
 def work_of(name: str, scale: str) -> Work:
-    """What has to be run: nothing, for drawings."""
+    """The runs of an exhibit; None for drawings."""
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
     return exhibit_of(name).work.get(scale, ())
@@ -61,7 +61,7 @@ def run_exhibit(
     scheduler: str | None = None,
     told: Callable[[Result], None] = lambda _: None,
 ) -> None:
-    """Do what is not done yet; results are kept in `out`."""
+    """Do the missing runs; results are kept in `out`."""
     work = work_of(name, scale)
     if not work:
         raise UserError(f"{name} needs no runs: `fewlabel paper show {name}` makes it.")

@@ -119,7 +119,7 @@ def published_cell(value: Any) -> str:
 
 
 def difference(found: Found, grid: Grid, labels: int, method: str, other: str) -> list[str] | None:
-    """The mean over seeds of what a method has more than another one on the same labels, in points."""
+    """The mean paired difference of two methods over seeds, in points."""
     ours, theirs = (
         {
             result.recipe["seed"]: 100 * result.accuracy
@@ -136,7 +136,7 @@ def difference(found: Found, grid: Grid, labels: int, method: str, other: str) -
 
 
 def note(grid: Grid, results: Sequence[Result]) -> str:
-    """How the runs of a grid were made, and why one of them failed."""
+    """A note on how the runs of a grid were made, and why one of them failed."""
     errors = [result.error for result in results if result.error]
     results = [result for result in results if not result.error]
     why = f" {len(errors)} failed{', the first' * (len(errors) > 1)}: {errors[0].splitlines()[0]}" if errors else ""

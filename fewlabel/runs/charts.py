@@ -41,7 +41,7 @@ def loss_curves(history: History) -> Chart:
 
 
 def first_stage_curves(history: History) -> list[Chart]:
-    """The loss, how far embeddings spread and, where classes are known, how often neighbours are of the same class."""
+    """The loss, the spread of embeddings and, if classes are known, how often neighbours have the same class."""
 
     def over_time(axes: Axes) -> None:
         shown = (("neighbour_accuracy", BLUE, "neighbours of the same class"), ("spread", ORANGE, "spread"))

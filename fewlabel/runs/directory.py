@@ -1,4 +1,4 @@
-"""The run directory: what a run writes, who may write into it, and how it is found again."""
+"""The run directory: its files, its lock, and how it is found again."""
 
 import csv
 import glob
@@ -23,7 +23,7 @@ HEADER = ("file", "label")  # of labels.csv
 
 
 class RunDirectory:
-    """A directory that remembers a run. To train in it, open it in a `with` block: then nobody else can."""
+    """A directory that stores a run. To train in it, open it in a `with` block, which locks it."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -43,7 +43,7 @@ class RunDirectory:
     # ---- what is there
 
     def facts(self) -> dict[str, Any] | None:
-        """What recipe.json says, or None where there is no run."""
+        """The content of recipe.json, or None if there is no run."""
         if not (self / RECIPE).exists():
             return None
         try:
@@ -55,7 +55,7 @@ class RunDirectory:
         return facts
 
     def facts_to_continue(self) -> dict[str, Any]:
-        """What recipe.json says of a run that this version can resume, repeat or report on."""
+        """The content of recipe.json, for a run that this version can resume, repeat or report on."""
         facts = self.facts()
         if facts is None:
             raise UserError(f"{self.path} holds no run: give a run directory.")
@@ -70,7 +70,7 @@ class RunDirectory:
                 f"{self.path} was written by fewlabel {version}: its model can be used, but to resume, repeat or "
                 "report on the run install that version, or train again with `fewlabel train`."
             )
-        from .check import check_plan  # which takes long: it imports torch
+        from .check import check_plan  # slow: it imports torch
 
         try:
             check_plan(facts)
@@ -87,7 +87,7 @@ class RunDirectory:
         return (self / REPORT).exists()
 
     def refuse_occupied(self, *, resume: bool, overwrite: bool) -> None:
-        """Before any work is done: may a run be written here?"""
+        """Check before any work that a run may be written here."""
         if resume and overwrite:
             raise UserError("give --resume or --overwrite, not both.")
         facts = self.facts()
@@ -129,7 +129,7 @@ class RunDirectory:
         self._lock = lock
 
     def clear(self) -> None:
-        """Remove what an earlier run wrote, and nothing else."""
+        """Delete the files of an earlier run only."""
         try:
             for entry in sorted(self.path.iterdir(), key=lambda entry: entry.name == RECIPE):  # recipe.json last
                 if is_ours(entry) and entry.name != LOCK:
@@ -182,7 +182,7 @@ def digest_of(rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def is_ours(entry: Path) -> bool:
-    """Was this written by a run? Nothing else in its directory is ever touched."""
+    """Whether a run wrote this file. Other files in its directory are never touched."""
     return entry.name in FILES or (entry.name.startswith(".") and entry.name.endswith(".partial"))
 
 
@@ -218,7 +218,7 @@ def numbered_directories(first: Path) -> dict[int, Path]:
 
 
 def is_of(recipe: "Recipe", run: RunDirectory) -> bool:
-    """Does a directory hold a run of that recipe? Settings that it does not name are as they may be."""
+    """Whether a directory holds a run of that recipe. Settings that the recipe leaves open may differ."""
     try:
         facts = run.facts()
     except UserError:

@@ -1,4 +1,4 @@
-"""The end of a run: model, predictions and report; and how a report is made again from what is on disk."""
+"""Finish a run: write model, predictions and report; and rewrite a report from the files on disk."""
 
 import json
 
@@ -77,7 +77,7 @@ def judge(
     predictions: Predictions,
     positions: torch.Tensor,
 ) -> Verdict:
-    """Run and floor side by side; what the floor predicts is kept for audits."""
+    """Compare run and floor; the floor's predictions are stored for audits."""
     agreement, dataset = None, main.dataset
     if floor is not None:
         train = floor.dataset.train
@@ -120,7 +120,7 @@ def predict_unlabelled(plan: Plan, dataset: Dataset, model: Model) -> tuple[Pred
 def write_missing_predictions(
     directory: RunDirectory, plan: Plan, dataset: Dataset, model: Model, terminal: Terminal
 ) -> None:
-    """predictions.csv of a finished run, where it is wanted and not there."""
+    """Write predictions.csv of a finished run if it is missing."""
     if plan.recipe.predictions and not (directory / PREDICTIONS).exists():
         dataset = as_trained_on(directory, plan, dataset)
         predict_unlabelled(plan, dataset, model)[0].write(directory / PREDICTIONS)

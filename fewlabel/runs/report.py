@@ -1,4 +1,4 @@
-"""report.html: one self-contained page with pictures that tells how a run went."""
+"""report.html: one self-contained page with the results of a run."""
 
 import os
 import shlex
@@ -29,7 +29,7 @@ COMPARED, ROWS, ALIKE = 5000, 8, 9  # examples that are compared, rows that are 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What a report is made of."""
+    """The contents of a report."""
 
     plan: Plan
     dataset: Dataset
@@ -87,7 +87,7 @@ def verdict_of(found: Findings) -> list[str]:
 
 
 def first_stage(plan: Plan | None, history: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """What the report shows of a first stage: its curves, and alarms of its own."""
+    """The part of the report about the first stage: its curves and alarms."""
     if plan is None or not history:
         return None
     last = history[-1]
@@ -109,11 +109,13 @@ def headline(found: Findings) -> list[tuple[str, str]]:
         numbers.append(("test accuracy", f"{last['accuracy']:.1%}"))
         if found.floor:
             numbers.append(("with the labels alone", f"{found.floor[-1]['accuracy']:.1%}"))
+    minutes = last["seconds"] / 60
+    time, unit = (f"{minutes:.1f}", "minutes") if minutes >= 1 else (f"{last['seconds']:.0f}", "seconds")
     return [
         *numbers,
         (f"labelled {noun}", f"{len(found.plan.labelled)}"),
         (f"training {noun}", f"{len(found.dataset.train):,}"),
-        (f"minutes for {found.plan.steps:,} steps", f"{last['seconds'] / 60:.1f}"),
+        (f"{unit} for {found.plan.steps:,} steps", time),
     ]
 
 

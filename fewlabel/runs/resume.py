@@ -1,4 +1,4 @@
-"""Resuming: what a run directory says about a run, and the plan of a run that is started, continued or repeated."""
+"""Resuming: the plan of a run that is started, continued or repeated, from its directory."""
 
 import platform
 from contextlib import nullcontext
@@ -105,7 +105,7 @@ def open_run(
 
 
 def facts_to_resume(directory: RunDirectory, plan: Plan, data: str) -> dict[str, Any]:
-    """What recipe.json says, if it is of the same recipe and the same data."""
+    """The content of recipe.json, if recipe and data are the same."""
     facts = directory.facts_to_continue()
     changed = plan.recipe.differences(facts["recipe"])
     first = (facts.get("first") or {}).get("recipe")
@@ -122,7 +122,7 @@ def facts_to_resume(directory: RunDirectory, plan: Plan, data: str) -> dict[str,
 
 
 def resumed(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Dataset) -> Plan:
-    """What was decided then, on today's device."""
+    """The decisions of the original run, on the current device."""
     before = Plan.from_dict(saved, positions_of(names, dataset))
     first = before.first and replace(before.first, device=plan.device)
     return replace(before, recipe=plan.recipe, device=plan.device, first=first)

@@ -51,7 +51,7 @@ class LabelBook:
         self._lock = threading.RLock()
         self._between = FileLock(path.with_name(f".{path.name}.lock"))  # between processes
         self._sheet, self._seen = Sheet(), UNREAD
-        self.note = ""  # what is worth telling about the file
+        self.note = ""  # a message about the file
         self._events: list[Event] = []
         self._standing: list[tuple[int, Event]] = []  # those that were not undone, and their numbers
         self._events_read = 0  # bytes of the history
@@ -62,7 +62,7 @@ class LabelBook:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Picture -> class, of those that have one."""
+        """Picture -> class, for labelled pictures."""
         with self.alone():
             return dict(self._sheet.labels)
 
@@ -81,7 +81,7 @@ class LabelBook:
             return [name for name in reversed(last_first) if name not in self._sheet.labels and name in self._files]
 
     def renamed(self, name: str) -> str:
-        """The name that a class has now."""
+        """The current name of a class."""
         for _, event in self._standing:
             if event.renamed is not None and event.renamed[0] == name:
                 name = event.renamed[1]
@@ -100,7 +100,7 @@ class LabelBook:
     def label(self, names: Sequence[str], label: str, before: str | None = None) -> None:
         """Give pictures a class, a new one as well, or none with an empty label.
 
-        `before` is the label that the page showed: where somebody else was faster, that label stays.
+        `before` is the label that the page showed: if it was changed elsewhere, that label stays.
         """
         with self.alone():
             classes = self._classes()
@@ -140,7 +140,7 @@ class LabelBook:
                 self._do(Event(CLASSES, changes, classes, after, renamed=[old, new]))
 
     def undo(self) -> Event | None:
-        """Take the last change back; what somebody else has changed since stays. None where there is nothing left."""
+        """Undo the last change, except what was changed elsewhere since. None if nothing is left."""
         with self.alone():
             standing = self._standing
             if not standing:
@@ -237,7 +237,7 @@ class LabelBook:
     def _read_history(self) -> None:
         """Lines that are new; half a line, of a process that was killed, is left out."""
         size = self.history.stat().st_size if self.history.exists() else 0
-        if size < self._events_read:  # somebody has removed it
+        if size < self._events_read:  # it was removed
             self._events, self._standing, self._events_read = [], [], 0
         if size == self._events_read:
             return

@@ -1,4 +1,4 @@
-"""What the studio works on: examples, their labels, the order in which to label, and runs."""
+"""The project of the studio: examples, labels, the order of labelling, and runs."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ STEPS = 600  # of a first training: seconds on features
 
 
 class Project:
-    """Everything the page shows; it stands on the files, so that a restart continues where it was."""
+    """Everything the page shows. It is stored in files, so that a restart continues where it was."""
 
     def __init__(
         self, data: Path, labels: Path | None, run: Path | None, worker: Worker, roles: Roles | None = None
@@ -60,7 +60,7 @@ class Project:
         random.Random(0).shuffle(self._others)
         self._lock = threading.RLock()
         self._asked: Future[Answer] | None = None
-        self._asked_with = -1  # so many labels were known
+        self._asked_with = -1  # number of labels then
         self._adopt_training()
 
     # ---- pictures by number
@@ -76,7 +76,7 @@ class Project:
         return [self.name(number) for number in numbers]
 
     def identity(self, name: str) -> dict[str, Any]:
-        """Number and name, and what is shown."""
+        """The number, name and content of an example."""
         return {"number": self.numbers[name], "name": name, **self.source.shown(name)}
 
     def shown(self, name: str, labels: dict[str, str]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Project:
         return facts | ({"guess": self.book.renamed(guess.label), "confidence": guess.confidence} if guess else {})
 
     def renamed_guesses(self) -> dict[str, Guess]:
-        """With the names that classes have now."""
+        """Labels with the current names of the classes."""
         names = {label: self.book.renamed(label) for label in {guess.label for guess in self.guesses.values()}}
         return {name: Guess(names[guess.label], guess.confidence) for name, guess in self.guesses.items()}
 
@@ -109,7 +109,7 @@ class Project:
         return audited_examples(self.runs, str(self.folder))
 
     def label(self, numbers: Any, label: str, before: str | None) -> None:
-        """Save a label, and train where so many new ones are enough."""
+        """Save a label, and train if there are enough new ones."""
         names, audited = self.names(numbers), self.audited()
         if any(name in audited for name in names):
             raise UserError(f"{self.noun} that were drawn for an audit cannot be used for training.")
@@ -137,7 +137,7 @@ class Project:
             self._asked = self.worker.call("suggest", **self.compared(), known=known, run=run, n=SUGGESTED)
 
     def compared(self) -> dict[str, Any]:
-        """What the background process must know to compare examples."""
+        """The settings of the background process that compares examples."""
         columns = None if self.source.roles is None else self.source.roles.as_settings()
         return {"data": str(self.folder), "encoder": self.source.encoder, "columns": columns}
 
@@ -156,7 +156,7 @@ class Project:
     # ---- state
 
     def state(self) -> dict[str, Any]:
-        """All that the page shows beside pictures."""
+        """The state of the page, except pictures."""
         facts: dict[str, Any] = {"folder": self.folder.name, "pictures": len(self.files), "problem": ""}
         facts |= {"noun": self.noun, "sortable": self.source.roles is None}
         try:
@@ -247,7 +247,7 @@ class Project:
         return ["--steps", str(STEPS)] if self.source.comparable else []
 
     def _columns(self) -> list[str]:
-        """Which columns of a file are what."""
+        """The roles of the columns of a file."""
         roles = self.source.roles
         if roles is None or self.folder.is_dir():
             return []
@@ -291,7 +291,7 @@ def beside(folder: Path, name: str) -> Path:
 
 
 def changed(labels: dict[str, str], before: dict[str, str]) -> int:
-    """How many labels are new or others than before."""
+    """The number of new or changed labels."""
     return sum(before.get(name) != label for name, label in labels.items() if label != NO_CLASS)
 
 

@@ -1,4 +1,4 @@
-"""What a recipe asks for is checked before any work is done, as far as no data are needed for it."""
+"""Check a recipe before any work is done, as far as possible without data."""
 
 import dataclasses
 from dataclasses import replace
@@ -17,7 +17,7 @@ from .recipe import FLIP, Recipe, first_stage_settings
 
 
 def check_recipe(recipe: Recipe, first_stage: bool = False) -> Recipe:
-    """Refuse what cannot work with any data; returns the recipe in Python's own types and with full paths.
+    """Refuse invalid settings; returns the recipe in Python's own types and with full paths.
 
     Its method may be that of a `first_stage` for `pretrain()` only.
     """
@@ -110,7 +110,7 @@ def as_flag(name: str) -> str:
 
 
 def check_pretraining(recipe: Recipe) -> None:
-    """Refuse a first stage that is unknown, or beside what takes its place."""
+    """Refuse a first stage that is unknown or conflicts with other settings."""
     if recipe.pretrain is None:
         for name in changed_from_default(recipe, "pretrain_"):
             raise UserError(f"--{name} belongs to a first stage: choose one with --pretrain.")

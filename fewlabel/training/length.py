@@ -1,4 +1,4 @@
-"""How many steps the stages of a run have, where their length is given as images or as minutes."""
+"""Compute the number of steps of each stage from a length in images or minutes."""
 
 import time
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
 
 class Seconds(NamedTuple):
-    """How long a part of a training takes."""
+    """The time of a part of a training."""
 
     step: float
     evaluation: float
@@ -51,7 +51,7 @@ def with_length(main: Part, floors: Sequence[Part], images: Dataset, ranks: Rank
 
 
 def for_images(images: int, part: Part, ranks: Ranks = ALONE) -> Plan:
-    """The plan with so many images through the network; one step is taken to count those of a step."""
+    """The plan for a number of images through the network; one step is taken to count its images."""
     plan, dataset = part
     steps = images // Trainer(plan, dataset, ranks=ranks).step(0).images
     if steps < 1:
@@ -115,7 +115,7 @@ def together(parts: Sequence[Seconds]) -> Seconds:
 
 
 def fit_into(seconds: float, timed: Seconds, evaluations: int) -> tuple[int, int]:
-    """Steps and evaluations that take so many seconds; fewer evaluations where they would take over a fifth of it."""
+    """Steps and evaluations that fit into the time; fewer evaluations if they would take over a fifth of it."""
     if timed.evaluation:
         evaluations = max(1, min(evaluations, int(MOST_FOR_EVALUATION * seconds / timed.evaluation)))
     return int((seconds - evaluations * timed.evaluation) / timed.step), evaluations

@@ -45,7 +45,7 @@ class Clock(Listener):
 
 
 class History(Listener):
-    """Keeps the lines of metrics."""
+    """Stores the lines of metrics."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
@@ -56,7 +56,7 @@ class History(Listener):
 
 
 class Alarms(Listener):
-    """Notes in each line what has gone wrong for a while; tells it with advice the first time. Before the history."""
+    """Adds active alarms to each line; prints each with advice the first time. Must come before the history."""
 
     def __init__(self, history: History, tell: Callable[[str], None], flags: bool = True) -> None:
         """With `flags`, advice spells settings as the command line does."""

@@ -1,4 +1,4 @@
-"""Recipe: every setting of a run that does not belong to a method."""
+"""Recipe: all settings of a run that do not belong to a method."""
 
 import dataclasses
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ FLIP = "horizontal-flip"
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that a run depends on, apart from the code and the data themselves."""
+    """Everything that a run depends on, except the code and the data."""
 
     data: Annotated[
         str,

@@ -1,4 +1,4 @@
-"""Trainer: the state of one training, and what happens in one step of it."""
+"""Trainer: the state of one training, and one step of it."""
 
 import copy
 import math
@@ -70,7 +70,7 @@ class Trainer:
             share_norms(network, ranks)
         if start is not None:
             load_start(network, start)
-        # The method travels with the network, so whatever it owns is optimised, averaged and saved as well.
+        # The method is part of the same module as the network, so its weights are optimised, averaged and saved too.
         self.model = nn.ModuleDict({"network": network, "method": method}).to(plan.device)
         self.network: Classifier = network
         self.method: Method = method
@@ -144,7 +144,7 @@ class Trainer:
         return {"neighbour_accuracy": neighbour_accuracy(features, self.train.labels[some])}
 
     def averaged(self) -> Classifier:
-        """The averaged network as it is used for predictions; kept until the next step."""
+        """The averaged network for predictions; kept until the next step."""
         if self._averaged is None:
             self._averaged = with_precise_norms(self.teacher, self.train.inputs)
         return self._averaged
@@ -156,7 +156,7 @@ class Trainer:
         return self._predicted
 
     def check_finite(self, step: int, line: dict[str, Any] | None = None) -> None:
-        """Raise an error where weights or losses have become NaN or infinite."""
+        """Raise an error if weights or losses have become NaN or infinite."""
         finite = all(bool(p.isfinite().all()) for p in self.model.parameters()) and self.meter.finite()
         if not finite or not (line is None or finite_line(line)):
             raise UserError(
