@@ -17,7 +17,7 @@ from .networks import Classifier
 
 
 class Exported(nn.Module):
-    """From inputs as they are (uint8 images, say) to class probabilities (N, classes)."""
+    """Maps raw inputs (such as uint8 images) to class probabilities (N, classes)."""
 
     def __init__(self, before: nn.Module, network: Classifier) -> None:
         super().__init__()

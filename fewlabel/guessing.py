@@ -95,7 +95,7 @@ class Prepared:
         return np.concatenate([self._made(part) @ matrix for part in self._parts()])
 
     def reduced(self, dtype: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
-        """In the directions in which they vary most."""
+        """The rows projected on the directions of largest variance."""
         width = self._rows.shape[1]
         if width <= DIMENSIONS:
             return np.concatenate([self._made(part).astype(dtype, copy=False) for part in self._parts()])
@@ -199,7 +199,7 @@ def by_neighbours(kernel: Array, labels: NDArray[np.int64], classes: int) -> Arr
 
 
 def leave_one_out(kernel: Array, labelled: NDArray[np.int64], labels: NDArray[np.int64], classes: int) -> Array:
-    """What neighbours say of each labelled row without its own label."""
+    """The neighbours' prediction for each labelled row without its own label."""
     sent = np.eye(classes)[labels]
     total = (kernel @ (sent / np.maximum(sent.sum(0), 1))).sum(0)
     among = kernel[labelled].copy()
@@ -242,7 +242,7 @@ def outside(rows: Array, chosen: NDArray[np.int64], guess: Array) -> Array:
 
 
 def in_folds(labels: NDArray[np.int64], classes: int, guess: Callable[[NDArray[np.int64]], Array]) -> Array:
-    """What a way to guess says of each labelled row when it gets the labels of the other folds only."""
+    """The prediction for each labelled row from the labels of the other folds only."""
     fold = np.zeros(len(labels), np.int64)
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
@@ -256,7 +256,7 @@ def in_folds(labels: NDArray[np.int64], classes: int, guess: Callable[[NDArray[n
 
 
 def weigh(held_out: list[Array], labels: NDArray[np.int64]) -> tuple[tuple[float, float, float], list[float]]:
-    """By the likelihood of labels that were held out, each way at its best temperature.
+    """Weights by the likelihood of held-out labels, each way at its best temperature.
 
     Only labels whose class has another one tell anything. As if PRIOR such labels had been seen before, labels and
     neighbours have one half each of their weight.

@@ -38,7 +38,7 @@ class Predictions:
         return [self.classes[k] for k in self.probabilities.argmax(1).tolist()]
 
     def at(self, positions: Tensor) -> "Predictions":
-        """Those at some positions, without the skipped files."""
+        """The predictions at some positions, without the skipped files."""
         places = positions.tolist()
         texts = [self.texts[i] for i in places] if self.texts else ()
         names = [self.names[i] for i in places]

@@ -43,7 +43,7 @@ class Ranks:
     # ---- the rows of a batch
 
     def rows(self) -> slice:
-        """Those of this process."""
+        """The rows of this process."""
         return slice(self.number, None, self.count)
 
     def part(self, batch: Tensor) -> Tensor:
@@ -241,7 +241,7 @@ def all_ranks() -> Iterator[Ranks]:
 
 
 def connect() -> None:
-    """With nccl between GPUs and gloo between CPUs."""
+    """Connect the processes with nccl between GPUs and gloo between CPUs."""
     # It has the group as default arguments: imported later, by an optimiser, it would keep the group's threads alive
     # until the end, when they make Python abort.
     import torch.distributed.nn.functional

@@ -103,7 +103,7 @@ def typical(rows: NDArray[np.float32], labelled: NDArray[np.bool_], n: int, seed
 def uncertain_and_diverse(
     rows: NDArray[np.float32], labelled: NDArray[np.bool_], probabilities: NDArray[np.float64], n: int, seed: int
 ) -> Suggestions:
-    """Of the unlabelled rows with the smallest margin between the two best classes, those nearest to centres."""
+    """The rows nearest to cluster centres, among unlabelled rows with the smallest margin of the best two classes."""
     free = np.flatnonzero(~labelled)
     two = np.sort(probabilities[free], axis=1)[:, -2:]
     unsure = free[np.argsort(two[:, 1] - two[:, 0], kind="stable")[: UNCERTAIN * n]]
@@ -229,7 +229,7 @@ def suggest_next(
 
 
 def known_labels(data: str, examples: Examples, names: Collection[str] | None = None) -> NDArray[np.int64]:
-    """Of a named set nothing counts as known, although everything is."""
+    """Known labels; none for a named data set, although all of its labels exist."""
     if names is not None:
         return np.array([0 if name in names else UNLABELLED for name in examples.names])
     known = examples.labels.numpy().copy()

@@ -25,7 +25,7 @@ class ValueRange(NamedTuple):
     high: float  # becomes white
 
     def scaled(self, grey: np.ndarray) -> np.ndarray:
-        """As uint8; values outside become black or white."""
+        """Convert to uint8; values outside the range become black or white."""
         return (((grey - self.low) * (255 / (self.high - self.low))).clip(0, 255) + 0.5).astype(np.uint8)
 
     def describe(self) -> str:
@@ -44,12 +44,12 @@ def parse_range(text: str) -> ValueRange:
 
 
 def as_range(saved: Any) -> ValueRange | None:
-    """What model.json says."""
+    """The range in model.json."""
     return None if saved is None else ValueRange(*(float(value) for value in saved))
 
 
 def is_deep(picture: Image.Image) -> bool:
-    """Is it grey, of 16 or 32 bits or floats?"""
+    """Whether it is a grey picture of 16 or 32 bits or floats."""
     return picture.mode.startswith(("I", "F"))
 
 
@@ -68,7 +68,7 @@ def extremes(picture: Image.Image) -> tuple[float, float] | None:
 
 
 def spanning(found: Iterable[tuple[float, float] | None]) -> ValueRange | None:
-    """From the smallest of all values to the largest; None where there are none."""
+    """The range from the smallest to the largest value; None if there are none."""
     known = [pair for pair in found if pair is not None]
     if not known:
         return None

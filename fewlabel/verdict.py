@@ -28,7 +28,7 @@ class Verdict(NamedTuple):
 
     @property
     def difference(self) -> tuple[float, float, float]:
-        """In points, run minus floor, and its 95% interval, paired over the examples."""
+        """The difference in points, run minus floor, and its 95% interval, paired over the examples."""
         assert self.floor_right is not None and self.tested
         apart = self.only_run - self.only_floor
         mean = apart / self.tested
@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
 
     @property
     def clear(self) -> bool:
-        """Is it unlikely that the one was right more often than the other by chance? McNemar's exact test."""
+        """Whether the difference is significant by McNemar's exact test."""
         from scipy.stats import binomtest  # slow to import
 
         apart = self.only_run + self.only_floor
@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
 
 
 def make_verdict(truth: Tensor | None, run: Tensor | None, floor: Tensor | None, agreement: float | None) -> Verdict:
-    """From the true classes of the test examples (-1: unknown) and what run and floor predict for them."""
+    """The verdict from the true classes of the test examples (-1: unknown) and the predictions of run and floor."""
     if truth is None or run is None:
         return Verdict(agreement=agreement)
     known = truth >= 0

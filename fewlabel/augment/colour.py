@@ -52,7 +52,7 @@ def hue(images: Tensor, turn: Tensor) -> Tensor:
 
 
 def rounded(values: Tensor) -> Tensor:
-    """To single precision, as Pillow keeps what it computes in double."""
+    """Round to single precision, in which Pillow stores its double-precision results."""
     return values.float().double()
 
 
@@ -70,7 +70,7 @@ def mean_grey(images: Tensor) -> Tensor:
 
 
 def blend(plain: Tensor, images: Tensor, factor: Tensor) -> Tensor:
-    """From `plain` (factor 0) to the image itself (factor 1) and beyond."""
+    """Blend from `plain` (factor 0) to the image itself (factor 1) and beyond."""
     plain = plain.float()
     mixed = plain + factor.float().view(-1, 1, 1, 1) * (images.float() - plain)
     return mixed.clamp(0, 255).to(torch.uint8)

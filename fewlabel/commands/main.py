@@ -92,7 +92,7 @@ def on_one_line(message: str) -> str:
 
 
 def shown_default(value: object) -> str | None:
-    """In the help, where there is something to show."""
+    """Whether the help shows the default."""
     return None if value is None or value is False or value == "" else str(value)
 
 

@@ -8,7 +8,7 @@ from ..pages import is_foreign
 
 
 def check_output(path: Path, flag: str, overwrite: bool, *, page: bool = False) -> None:
-    """Before any work: may this CSV file be written, and the page beside it?"""
+    """Check before any work that this CSV file and the page beside it may be written."""
     if path.suffix.lower() != ".csv":
         raise UserError(f"{flag} must end in .csv, not {path.name}.")
     if not path.absolute().parent.is_dir():

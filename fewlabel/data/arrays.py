@@ -26,7 +26,7 @@ def as_pictures(inputs: Any) -> list[Path | Image.Image]:
 
 
 def as_array(inputs: Any) -> NDArray[Any]:
-    """Of numbers, with a batch dimension."""
+    """The inputs as an array of numbers with a batch dimension."""
     try:
         array = inputs.detach().cpu().numpy() if isinstance(inputs, Tensor) else np.asarray(inputs)
     except ValueError as error:  # of rows of several lengths

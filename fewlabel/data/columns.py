@@ -216,7 +216,7 @@ def find_form(
     categories: Collection[str] = (),
     leave_out: str = "add --drop '{}'",
 ) -> tuple[TableForm, int]:
-    """What each column becomes, and how many rows there are.
+    """Decide how each column is used, and count the rows.
 
     `categories` are columns whose numbers are names; `leave_out` tells the user how to leave out columns.
     """

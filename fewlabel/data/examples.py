@@ -48,7 +48,7 @@ class Examples:
 
     @property
     def channels(self) -> int:
-        """Of images; of vectors, their columns."""
+        """The channels of images, or the columns of vectors."""
         return self.kind.shape[0]
 
     @property
@@ -63,7 +63,7 @@ class Examples:
         return replace(others, inputs=self.kind.adapt(others.inputs), kind=self.kind)
 
     def rows_of_view(self, name: str, index: Tensor, draws: Draws) -> Tensor:
-        """What a view is made of: the examples themselves or, where views were made beforehand, one of them each."""
+        """The inputs of a view: the examples, or one view of each if views were made beforehand."""
         stored = self.views.get(name) or self.views.get("strong")
         if not stored:
             return self.inputs.index_select(0, index)  # many times faster than [index]

@@ -141,5 +141,5 @@ class Kind(ABC):
 
 
 def without_range(description: dict[str, Any]) -> dict[str, Any]:
-    """Without the range of values where there is none, which is usual."""
+    """The fields without an empty range of values, the usual case."""
     return {name: value for name, value in description.items() if name != "value_range" or value is not None}

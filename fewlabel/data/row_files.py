@@ -27,7 +27,7 @@ class Roles:
 
     @classmethod
     def of(cls, text_column: str | None, label_column: str | None, id_column: str | None, drop: str) -> "Roles":
-        """As a recipe has them: `drop` are names with commas between them."""
+        """Roles from the fields of a recipe; `drop` are names separated by commas."""
         return cls(
             text_column, label_column, id_column, tuple(name.strip() for name in drop.split(",") if name.strip())
         )

@@ -29,7 +29,7 @@ class RowKind(VectorKind):
     @property
     @abstractmethod
     def roles(self) -> Roles:
-        """Of the columns of the file that was trained on."""
+        """The roles of the columns of the training file."""
 
     @property
     @abstractmethod
@@ -38,7 +38,7 @@ class RowKind(VectorKind):
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """Those of them that are left out."""
+        """The input columns that are left out."""
         return ()
 
     @abstractmethod

@@ -60,7 +60,7 @@ class TableKind(RowKind):
         return mean, std
 
     def rows(self, inputs: Tensor) -> Tensor:
-        """In units that can be compared."""
+        """The rows in comparable units."""
         mean, std = self.statistics(inputs)
         return (inputs - mean) / std
 
@@ -101,7 +101,7 @@ class TableKind(RowKind):
 
 
 def table_kind(file: RowFile) -> tuple[TableKind, list[str]]:
-    """What each column of a file becomes, and the same in words."""
+    """How each column of a file is used, and a message about it."""
     form, _ = find_form(file.columns, file.inputs())
     notes = ["Columns: " + "; ".join(column.describe() for column in form.columns) + "."]
     return TableKind(form.width, form=form, label_column=file.roles.label, id_column=file.roles.id), notes

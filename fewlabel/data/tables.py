@@ -80,7 +80,7 @@ def is_guessed(path: Path) -> bool:
 
 
 def mostly_utf8(content: bytes) -> bool:
-    """Are most letters outside of ASCII as in UTF-8?"""
+    """Whether most non-ASCII letters are valid UTF-8."""
     text = content.decode("utf-8", "replace")
     broken = text.count("\ufffd")
     return len(text) - len(text.encode("ascii", "ignore")) > 2 * broken
@@ -146,5 +146,5 @@ def text_of(value: Any) -> str:
 
 
 def as_meant(cell: str) -> str:
-    """Without spaces around it, and without the apostrophe before what looks like a formula."""
+    """A cell without surrounding spaces and without the apostrophe before a formula."""
     return as_written(cell.strip(" \u00a0\r\n"))

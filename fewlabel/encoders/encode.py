@@ -167,7 +167,7 @@ def one_thread() -> Iterator[None]:
 def encode_by_name(
     name: str, view: View | None, value_range: ValueRange | None, pictures: Sequence[Picture]
 ) -> list[np.ndarray | str]:
-    """In another process, which loads the encoder itself."""
+    """Encode in another process, which loads the encoder itself."""
     torch.set_num_threads(1)
     return encode_some(replace(find_encoder(name), view=view, value_range=value_range), pictures)
 

@@ -80,7 +80,7 @@ class HuggingFaceFeatures(nn.Module):
 
 
 def load_hf(name: str) -> Found:
-    """Of the Hugging Face hub, or of a folder that `save_pretrained` wrote."""
+    """Load a model of the Hugging Face hub, or of a folder that `save_pretrained` wrote."""
     from transformers import AutoModel
     from transformers.image_processing_base import ImageProcessingMixin
 
@@ -219,5 +219,5 @@ def colour(values: Any) -> Colour:
 
 
 def scaled(values: Colour) -> Colour:
-    """From the scale 0 to 1 to that of pixels."""
+    """Convert from the scale 0 to 1 to that of pixels."""
     return colour(255 * value for value in values)

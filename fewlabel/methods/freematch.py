@@ -84,6 +84,6 @@ def relative(mean: Tensor, guessed: Tensor) -> Tensor:
 
 
 def shares(guess: Tensor, weights: Tensor, like: Tensor) -> Tensor:
-    """Of each class among the guesses, whose weights count; all 0 where those are."""
+    """The weighted share of each class among the guesses; all 0 if all weights are 0."""
     counts = torch.zeros_like(like[0]).index_add_(0, guess, weights)
     return counts / weights.sum().clamp(min=1)

@@ -51,7 +51,7 @@ class VAT(Method):
         }
 
     def worst_direction(self, step: Step, target: Tensor) -> Tensor:
-        """Of length 1 for each image, by one power iteration; half precision would round the nudge away."""
+        """The adversarial direction of length 1 for each image, by one power iteration in float32."""
         if not step.exact:
             target = step.forward(step.weak, exact=True).logits.detach()
         direction = torch.randn(step.weak.shape, generator=step.generator("vat")).to(step.weak)

@@ -78,7 +78,7 @@ def kept_path(name: str, scale: str, out: Path) -> Path:
 
 
 def kept(name: str, scale: str, out: Path) -> Any:
-    """What this version measured for an exhibit that rests on no grid, or None."""
+    """The measurement of this version for an exhibit without a grid, or None."""
     work, path = work_of(name, scale), kept_path(name, scale, out)
     if isinstance(work, tuple) or not path.exists():
         return None
@@ -87,7 +87,7 @@ def kept(name: str, scale: str, out: Path) -> Any:
 
 
 def origin(work: Timing | Augmentations, scale: str) -> Any:
-    """What a measurement depends on, as a file holds it."""
+    """The settings that a measurement depends on, as stored in its file."""
     facts: dict[str, Any] = {"version": __version__, "work": asdict(work)}
     if isinstance(work, Timing):
         facts["recipes"] = [timed_recipe(work, scale, method, None).to_dict() for method in work.methods]
@@ -116,7 +116,7 @@ def estimate(recipes: list[Recipe], out: Path, jobs: int) -> tuple[int, float]:
 
 
 def seconds_of(recipe: Recipe, dataset: Dataset) -> float:
-    """Of one run; 0 where it fails, as its result will tell."""
+    """Seconds of one run; 0 if it fails, which its result will report."""
     try:
         plan = make_plan(recipe, dataset)
         if recipe.images is not None:

@@ -41,7 +41,7 @@ def grids_of(name: str, scale: str) -> tuple[Grid, ...]:
 
 
 def results_of(grid: Grid, scale: str, out: Path) -> Found:
-    """What there is of a grid: (method, labels, settings as JSON) to the results of its seeds."""
+    """The results of a grid: (method, labels, settings as JSON) -> results of its seeds."""
     found: Found = {}
     for recipe in grid.recipes(scale, root=None):
         labels = (recipe.labels_per_class or 0) * CLASSES.get(grid.data, 10)

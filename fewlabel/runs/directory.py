@@ -177,7 +177,7 @@ class RunDirectory:
 
 
 def digest_of(rows: Iterable[tuple[str, ...]]) -> str:
-    """Of the rows of labels.csv, by which a change is noticed."""
+    """A digest of the rows of labels.csv, to detect changes."""
     return hashlib.sha256(repr([*rows]).encode("utf-8", "surrogateescape")).hexdigest()
 
 

@@ -151,7 +151,7 @@ def remake_report(run: RunDirectory, root: str | None = None) -> None:
 
 
 def read_verdict(run: RunDirectory) -> Verdict | None:
-    """None of runs that an earlier version made."""
+    """The verdict of a run; None for runs of an earlier version."""
     try:
         return Verdict.from_dict(json.loads((run / VERDICT).read_text()))
     except (OSError, ValueError, AttributeError):

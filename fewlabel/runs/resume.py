@@ -154,7 +154,7 @@ def write_start(directory: RunDirectory, plan: Plan, dataset: Dataset, data: str
 
 
 def started_by_us(directory: RunDirectory) -> bool:
-    """Was what lies there written by this very call of torchrun?"""
+    """Whether the run was started by this call of torchrun."""
     facts = directory.facts()
     return facts is not None and launch() is not None and facts.get("launch") == launch()
 

@@ -134,7 +134,7 @@ def run_stages(now: Session) -> Run:
 
 
 def find_directory(recipe: Recipe, resume: bool, overwrite: bool, again: bool) -> tuple[RunDirectory, bool, bool]:
-    """Where to train, and whether to continue or replace what lies there; refuses what cannot be done."""
+    """The directory of a run, and whether to resume or replace it; refuses invalid combinations."""
     if again:  # torchrun has started us again: in the middle of a run of our own?
         own = RunDirectory(choose_directory(recipe, resume=True, overwrite=False))
         if started_by_us(own):

@@ -68,7 +68,7 @@ class LabelBook:
 
     @property
     def classes(self) -> list[str]:
-        """In the order in which they came: their keys stay the same."""
+        """The classes in order of creation, so that their keys stay the same."""
         with self.alone():
             return self._classes()
 
@@ -90,7 +90,7 @@ class LabelBook:
     # ---- changes
 
     def begin(self, labels: Mapping[str, str]) -> None:
-        """With labels that came with the examples; nothing is written where there are none."""
+        """Start with labels that came with the examples; nothing is written if there are none."""
         by_class: dict[str, list[str]] = {}
         for name, label in labels.items():
             by_class.setdefault(label, []).append(name)
@@ -275,7 +275,7 @@ def signature(path: Path) -> tuple[int, int, int]:
 
 
 def as_event(line: bytes) -> Event | None:
-    """None for a line that is damaged."""
+    """The event of a line of the history; None if the line is damaged."""
     try:
         facts: dict[str, Any] = json.loads(line)
         changes = [[str(name), str(before), str(after)] for name, before, after in facts["changes"]]

@@ -241,7 +241,7 @@ class Project:
         self.training.start(run, words)
 
     def _start(self) -> list[str]:
-        """From the last run of the studio where there is one: then a few new labels take seconds."""
+        """Start from the last run of the studio if there is one: then a few new labels take seconds."""
         if self.run is not None and self.run.name.startswith("studio-"):
             return ["--start-from", str(self.run), "--steps", str(STEPS // 2)]
         return ["--steps", str(STEPS)] if self.source.comparable else []
@@ -285,7 +285,7 @@ def default_labels(folder: Path) -> Path:
 
 
 def beside(folder: Path, name: str) -> Path:
-    """Where the command was started, or beside the folder of pictures if that was within it."""
+    """The working directory, or the parent of the folder of pictures if the command was started within it."""
     here, folder = Path.cwd(), folder.resolve()
     return folder.parent / f"{folder.name}-{name}" if here.resolve().is_relative_to(folder) else here / name
 

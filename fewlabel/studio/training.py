@@ -124,7 +124,7 @@ def interrupt(run: Path) -> bool:
 
 
 def trains_in(process: Path, run: Path) -> bool:
-    """Is it ours, was it started as `Training.start` does it, and for that run?"""
+    """Whether the process is ours and was started by `Training.start` for that run."""
     words = (process / "cmdline").read_bytes().split(b"\0")
     ours = process.stat().st_uid == os.getuid() and os.getsid(int(process.name)) == int(process.name)
     return ours and words[1:4] == [b"-m", b"fewlabel", b"train"] and words[-3:] == [b"--out", os.fsencode(run), b""]

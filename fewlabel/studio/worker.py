@@ -72,7 +72,7 @@ class Worker:
             return self._process
 
     def _write(self, requests: IO[str]) -> None:
-        """In a thread of its own: it waits while the process is starting."""
+        """Write in a separate thread, which waits while the process is starting."""
         with suppress(OSError), requests:
             while (request := self._requests.get()) is not None:
                 requests.write(f"{request}\n")

@@ -90,7 +90,7 @@ def for_first_stage(recipe: Recipe) -> Recipe:
 
 
 def refuse_guesses(settings: dict[str, Any]) -> None:
-    """In a first stage nothing guesses classes."""
+    """Refuse settings that need predicted classes, which a first stage does not have."""
     if settings.get("icl.negatives") == "other-class":
         raise UserError(
             "icl.negatives other-class needs predicted classes, which a first stage does not have; for the main stage "

@@ -110,7 +110,7 @@ def check_steps(steps: int, minutes: float) -> None:
 
 
 def together(parts: Sequence[Seconds]) -> Seconds:
-    """Of one step and one evaluation of each."""
+    """The time of one step and one evaluation of each part."""
     return Seconds(*(sum(column) for column in zip(*parts, strict=True)))
 
 
@@ -122,7 +122,7 @@ def fit_into(seconds: float, timed: Seconds, evaluations: int) -> tuple[int, int
 
 
 def seconds_of(part: Part, ranks: Ranks) -> Seconds:
-    """Of one step and of one evaluation, measured; of steps for a hundredth of the time, since the first are faster."""
+    """Measured time of one step and one evaluation; steps are timed for a hundredth of the total time."""
     plan, dataset = part
     trainer = Trainer(plan, dataset, ranks=ranks)
     times = [seconds_of_step(trainer, index) for index in range(TIMED)]

@@ -59,7 +59,7 @@ class Alarms(Listener):
     """Adds active alarms to each line; prints each with advice the first time. Must come before the history."""
 
     def __init__(self, history: History, tell: Callable[[str], None], flags: bool = True) -> None:
-        """With `flags`, advice spells settings as the command line does."""
+        """With `flags`, advice writes settings as command-line flags."""
         self._history, self._tell, self._flags = history, tell, flags
 
     def after_step(self, trainer: Trainer, step: int, result: StepResult, line: dict[str, Any] | None) -> None:

@@ -55,7 +55,7 @@ class Plan:
 
     @property
     def is_first_stage(self) -> bool:
-        """Does it train without labels?"""
+        """Whether it trains without labels."""
         return self.recipe.method in SELF_SUPERVISED
 
     @property
@@ -93,7 +93,7 @@ class Plan:
         return replace(self.recipe, **decided)
 
     def decided_first(self, first: "Plan") -> dict[str, Any]:
-        """What the first stage adds to `as_recipe`: its length, rate and settings, and the network of both stages."""
+        """The first stage's part of `as_recipe`: its length, rate and settings, and the network of both stages."""
         own = first.as_recipe()
         return {
             "encoder": None,

@@ -236,7 +236,7 @@ class Recipe:
 
 
 def own_settings(method: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Those of the method's parts, of settings with full names."""
+    """The settings of the method's parts, from settings with full names."""
     return {name: value for name, value in settings.items() if name.partition(".")[0] in parts_of(method)}
 
 

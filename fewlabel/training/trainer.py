@@ -48,7 +48,7 @@ class Trainer:
         start: dict[str, Tensor] | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
-        """With a user's own `encoder` to be tuned, or from weights to `start` from."""
+        """Optionally with a user's own `encoder` to be tuned, or weights to `start` from."""
         self.plan, self.train, self.ranks = plan, dataset.train, ranks
         tested = dataset.test is not None and not plan.is_first_stage  # whose network does not classify
         self.test = dataset.train.fitting(dataset.test) if tested and dataset.test is not None else None
@@ -133,7 +133,7 @@ class Trainer:
         return found
 
     def neighbours(self) -> dict[str, float]:
-        """Of classes of which two are known. The labels serve the report only: nothing is learnt from them."""
+        """Nearest-neighbour accuracy, for the report only: these labels are not used for training."""
         labels = self.train.labels
         counts = labels[labels != UNLABELLED].bincount(minlength=len(self.train.classes))
         known = ((labels != UNLABELLED) & (counts[labels] > 1)).nonzero().flatten() if len(counts) else labels[:0]

@@ -261,7 +261,7 @@ def test_rows_in_an_npz_file(tmp_path: Path) -> None:
         ({"x_train": np.full((60, COLUMNS), np.nan)}, "x_train contains NaN"),
         ({"x_train": np.full((60, COLUMNS), "a")}, "x_train must be numbers"),
         ({"x_train": np.zeros((60, 2))}, r"x_test has examples of shape \(5,\), x_train of \(2,\)"),
-        ({"x_train": np.zeros((59, COLUMNS))}, "x_train has 59 examples, y_train 60 labels"),
+        ({"x_train": np.zeros((59, COLUMNS))}, "x_train has 59 examples, but y_train has 60 labels"),
     ],
 )
 def test_rows_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -296,7 +296,7 @@ def test_train_predict_evaluate_export_and_report(tmp_path: Path, capsys: pytest
     assert "30 rows labelled" in capsys.readouterr().out
     labels = [line.split(",")[1] for line in (tmp_path / "found.csv").read_text().splitlines()[1:]]
     assert labels == load_model(run).predict(test).tolist()
-    for path, message in ((tmp_path, "is no .npz file"), (tmp_path / "no.npz", "cannot be read")):
+    for path, message in ((tmp_path, "is not an .npz file"), (tmp_path / "no.npz", "cannot be read")):
         assert main(["predict", str(run), str(path)]) == 2
         assert message in capsys.readouterr().err
 
