@@ -13,7 +13,7 @@ from fewlabel.methods import Method, Outputs, Step
 class Entropy(Method):
     """Labels, and little entropy of the guesses for weak views."""
 
-    def __init__(self, weight: Annotated[float, Setting("of the entropy", least=0)] = 0.1) -> None:
+    def __init__(self, weight: Annotated[float, Setting("weight of the entropy", least=0)] = 0.1) -> None:
         super().__init__()
         self.weight = weight
 

@@ -1,4 +1,4 @@
-"""How good are the predictions, without a test set? A person answers for a few, drawn by strata of confidence.
+"""Measure accuracy without a test set: a person labels a few examples, drawn by strata of confidence.
 
 The unlabelled examples are divided into STRATA equal parts by confidence, and as many are drawn from each. The accuracy
 is the mean over strata. Its interval is Wilson's, for as many answers as a simple random sample would need to be as
@@ -39,7 +39,7 @@ class Interval(NamedTuple):
 
 @dataclass
 class Audit:
-    """What was drawn, what was predicted for it, and what a person has answered."""
+    """The drawn examples, their predictions, and the answers of a person."""
 
     strata: list[list[str]]  # names drawn from each
     sizes: list[int]  # of each, in all
@@ -52,18 +52,18 @@ class Audit:
         return [name for names in self.strata for name in names]
 
     def accuracy(self, guesses: Mapping[str, str]) -> Interval:
-        """Of some guesses, by the answers so far."""
+        """The accuracy of some guesses, by the answers so far."""
         counts = [(size, *self.right(names, guesses)) for size, names in zip(self.sizes, self.strata, strict=True)]
         return stratified(merged(counts))
 
     def right(self, names: Sequence[str], guesses: Mapping[str, str]) -> tuple[int, int]:
-        """How many of the answered ones are right, and how many there are."""
+        """How many of the answered guesses are right, and how many there are."""
         answered = [name for name in names if name in self.answers]
         return sum(self.answers[name] == guesses[name] for name in answered), len(answered)
 
 
 def merged(counts: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """(size, right, answered) of each stratum; one without answers is taken together with its neighbour."""
+    """(size, right, answered) of each stratum; one without answers is merged with its neighbour."""
     found: list[tuple[int, int, int]] = []
     for size, right, answered in counts:
         if found and (not answered or not found[-1][2]):
@@ -87,7 +87,7 @@ def stratified(counts: Sequence[tuple[int, int, int]]) -> Interval:
 
 
 def wilson(share: float, count: float) -> Interval:
-    """Wilson's interval of a share that was seen in so many answers, which need not be a whole number."""
+    """Wilson's interval of a share; the number of answers need not be whole."""
     squared = CONFIDENCE**2 / count
     middle = (share + squared / 2) / (1 + squared)
     half = CONFIDENCE / (1 + squared) * math.sqrt(share * (1 - share) / count + squared / (4 * count))
@@ -121,7 +121,7 @@ def start_audit(
     if before is not None and not before.answers:
         raise UserError(f"{run.path} has an audit without answers: give them with --answers, or remove {run / AUDIT}.")
     if before is not None:
-        raise UserError(f"{run.path} was audited already: a second look at the same model needs a new run.")
+        raise UserError(f"{run.path} was already audited: train a new run to audit again.")
     import torch  # these take long, and who reads an audit needs none of them
 
     from .model import load_model
@@ -148,19 +148,19 @@ def start_audit(
         f"for no class. Then: fewlabel audit {run.path} --answers {output.name}"
     )
     judged = [int(positions[i]) for i in chosen]
-    page = write_sheet(output, train, judged, f"{n} {train.kind.noun} to judge", advice)
+    page = write_sheet(output, train, judged, f"{n} {train.kind.noun} to label", advice)
     write_json(run / AUDIT, asdict(audit))
     return page
 
 
 def floor_guesses(run: RunDirectory) -> dict[str, str]:
-    """What the labels alone predict for each unlabelled example; nothing where there was no floor."""
+    """Predictions of the labels alone for the unlabelled examples; empty without a floor."""
     path = run / FLOOR / PREDICTIONS
     return {name: guess for name, _, guess in read_answers(path)} if path.exists() else {}
 
 
 def read_audit(run: RunDirectory) -> Audit | None:
-    """None where there was none."""
+    """The audit of a run, or None."""
     path = run / AUDIT
     if not path.exists():
         return None
@@ -180,7 +180,7 @@ class Answered(NamedTuple):
 
 
 def take_answers(run: RunDirectory, path: Path) -> Answered:
-    """Keep what a person has answered."""
+    """Store the answers of a person."""
     from .model import load_model
 
     audit = read_audit(run)
@@ -209,7 +209,7 @@ def take_answers(run: RunDirectory, path: Path) -> Answered:
 
 
 def by_class(audit: Audit) -> dict[str, tuple[int, int]]:
-    """Of each class that was guessed often enough: how many of the guesses are right, and how many there are."""
+    """For each class with enough guesses: how many of them are right, and how many there are."""
     found = {}
     for name in sorted(set(audit.guesses.values())):
         answered = [one for one in audit.answers if audit.guesses[one] == name]
@@ -228,9 +228,9 @@ def summary(answered: Answered, noun: str) -> list[str]:
         answers = audit.answers.items()
         ours = sum(answer == audit.guesses[name] != audit.floor[name] for name, answer in answers)
         theirs = sum(answer == audit.floor[name] != audit.guesses[name] for name, answer in answers)
-        sentences.append(f"Right with the unlabelled {noun} only: {ours}; right with the labels alone only: {theirs}.")
+        sentences.append(f"Right only with the unlabelled {noun}: {ours}; right only with the labels alone: {theirs}.")
     for name, (right, count) in by_class(audit).items():
-        sentences.append(f"Of those called {name}, {right} of {count} are right.")
+        sentences.append(f"Predicted as {name}: {right} of {count} are right.")
     for label, count in answered.strange.items():
         sentences.append(f"{count} answers say '{label}', which is not a class of the model: they count as wrong.")
     return sentences

@@ -1,4 +1,4 @@
-"""The cache: decoded pictures and features, which save time and can be made again."""
+"""The cache of decoded pictures and features, which can be rebuilt at any time."""
 
 import shutil
 from pathlib import Path
@@ -18,19 +18,19 @@ class Part(NamedTuple):
 
 
 def cache_parts() -> list[Part]:
-    """What is in the cache, by what it is."""
+    """The parts of the cache."""
     folder = cache_folder()
     features, sets = entries_of(folder / FEATURES), entries_of(folder / SETS)
     pixels = [entry for entry in entries_of(folder) if is_decoded(entry)]
     return [
-        Part("features of encoders, by picture", len(features), sum(map(size_of, features))),
-        Part("features, folder by folder", len(sets), sum(map(size_of, sets))),
-        Part("decoded pictures, folder by folder", len(pixels), sum(map(size_of, pixels))),
+        Part("encoder features, by picture", len(features), sum(map(size_of, features))),
+        Part("features, by folder", len(sets), sum(map(size_of, sets))),
+        Part("decoded pictures, by folder", len(pixels), sum(map(size_of, pixels))),
     ]
 
 
 def clear_cache() -> int:
-    """Remove what fewlabel has written there, and nothing else; the bytes that were freed."""
+    """Delete fewlabel's own files only; returns the number of bytes freed."""
     folder = cache_folder()
     ours = [entry for entry in entries_of(folder) if is_decoded(entry) or entry.name in (FEATURES, SETS, RANGES)]
     freed = sum(map(size_of, ours))

@@ -1,4 +1,4 @@
-"""What all pictures of fewlabel share: colours, class names on axes, and charts as PNG."""
+"""Shared by all charts: colours, class names on axes, and PNG output."""
 
 import io
 import warnings
@@ -14,7 +14,7 @@ SHOWN_CLASSES = 40  # beyond this, names on axes would be illegible
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing, and what it shows in words."""
+    """A chart and its description."""
 
     png: bytes
     alt: str
@@ -33,8 +33,13 @@ def draw_chart(draw: Callable[[Axes], None], alt: str, inches: tuple[float, floa
     return Chart(buffer.getvalue(), alt, round(inches[0] * 96))
 
 
+def legend_above(axes: Axes) -> None:
+    """A legend above the axes, where it hides no curve."""
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0, columnspacing=1.2)
+
+
 def name_ticks(axes: Axes, classes: Sequence[str], both: bool = False) -> None:
-    """Class names along x (and y), slanted where they would touch; none where there are too many to read."""
+    """Class names along x (and y), slanted if they would overlap; none if there are too many to read."""
     if len(classes) > SHOWN_CLASSES:
         axes.set_xlabel("class")
         return
@@ -46,6 +51,6 @@ def name_ticks(axes: Axes, classes: Sequence[str], both: bool = False) -> None:
 
 
 def shorten(name: str) -> str:
-    """To be drawn: not too long, and with a sign in place of what is no UTF-8."""
+    """A name short enough for an axis, with a replacement character for invalid UTF-8."""
     name = name.encode("utf-8", "replace").decode()
     return name if len(name) <= 14 else f"{name[:13]}…"

@@ -1,4 +1,4 @@
-"""A Dask cluster as the place where joblib's tasks run."""
+"""Run joblib's tasks on a Dask cluster."""
 
 import asyncio
 from collections.abc import Iterator
@@ -34,6 +34,6 @@ def dask_cluster(scheduler: str) -> Iterator[Any]:
 
 
 def on_cluster() -> bool:
-    """Do joblib's tasks run on a cluster now?"""
+    """Whether joblib's tasks run on a cluster now."""
     backend, _ = joblib.parallel.get_active_backend()
     return type(backend).__name__ == "DaskDistributedBackend"

@@ -1,9 +1,9 @@
-"""Confidence that can be believed, from the labels alone: on average as high as the accuracy that they let expect.
+"""Calibrate confidence from the labels alone: its mean is set to the accuracy that the labels suggest.
 
-A classifier that was trained on a few labels and its own guesses is far too sure of itself. Here labels are held out in
-turn and guessed from the others (guessing.py); the share of right guesses, a little lowered, is the accuracy that is
-expected of the classifier, and the temperature is such that its mean confidence on the unlabelled examples is the same.
-The three constants were chosen over seven data sets, see docs/results/confidence.md.
+A classifier trained on a few labels and its own pseudo-labels is overconfident. Here labels are held out in turn and
+predicted from the others (guessing.py). The share of correct predictions, slightly lowered, is the expected accuracy of
+the classifier. The temperature is chosen so that its mean confidence on the unlabelled examples is the same. The three
+constants were chosen over seven data sets, see docs/results/confidence.md.
 """
 
 from typing import NamedTuple
@@ -18,10 +18,10 @@ from .evaluate import predict_probabilities
 from .guessing import first_guess
 from .model import Model
 
-LEAST = 8  # labels that can be held out: from fewer nothing can be said
-PRIOR, PRIOR_ACCURACY = 3, 0.6  # as if so many had been held out before, with that share of right guesses
+LEAST = 8  # minimum number of labels that can be held out
+PRIOR, PRIOR_ACCURACY = 3, 0.6  # prior: number of held-out labels, and their accuracy
 LOWERED = 0.95  # guesses of labels are right a little more often than those of other examples
-ROWS = 10_000  # examples that are looked at, at most
+ROWS = 10_000  # maximum number of examples used
 RANGE = (-1.5, 4.5)  # logarithms of the temperature
 
 
@@ -34,7 +34,7 @@ class Expected(NamedTuple):
 
 
 def fit_confidence(model: Model, examples: Examples, labelled: Tensor) -> Expected | None:
-    """Set the temperature of a model that was trained on the labels at those positions.
+    """Set the temperature of a model trained on the labels at these positions.
 
     None, and nothing is changed, where inputs are no rows of numbers or the labels are too few.
     """
@@ -57,12 +57,12 @@ def fit_confidence(model: Model, examples: Examples, labelled: Tensor) -> Expect
 
 
 def held_out(labels: NDArray[np.int64]) -> int:
-    """How many labels have another of their class."""
+    """The number of labels that share their class with another label."""
     return int((np.bincount(labels)[labels] > 1).sum())
 
 
 def matching_temperature(probabilities: NDArray[np.float64], confidence: float) -> float:
-    """The temperature at which the mean confidence is that, or the nearest that can be."""
+    """The temperature at which the mean confidence is closest to the given one."""
     logits = np.log(np.maximum(probabilities, 1e-12))
 
     def excess(log_temperature: float) -> float:

@@ -1,4 +1,4 @@
-"""From any picture file to one small square of uint8, and many of them into one memory-mapped cache."""
+"""Decode picture files to small uint8 squares, and many of them into one memory-mapped cache."""
 
 import hashlib
 import itertools
@@ -46,7 +46,7 @@ UPRIGHT = {
 
 
 def decode(path: Path, size: int, value_range: ValueRange | None = None) -> np.ndarray:
-    """The picture of a file as a small square."""
+    """Decode a picture file to a small square."""
     with Image.open(path) as picture:
         picture.draft("RGB", (2 * size, 2 * size))  # a JPEG decoder can shrink while it reads
         return square(picture, size, value_range)
@@ -90,7 +90,7 @@ def decode_each(pictures: Sequence[Path | Image.Image], size: int, value_range: 
         try:
             decoder = square if isinstance(picture, Image.Image) else decode
             arrays.append(decoder(picture, size, value_range))  # type: ignore[arg-type]
-        except Exception as error:  # decoders raise whatever a damaged file makes them raise
+        except Exception as error:  # decoders raise many kinds of errors for damaged files
             raise UserError(f"cannot read the picture {picture} ({error}).") from error
     return np.stack(arrays)
 
@@ -134,19 +134,19 @@ def decode_all(
 
 
 class Index(NamedTuple):
-    """What a folder of the cache holds."""
+    """The index of a cache folder."""
 
     rows: list[int]  # which of the pictures, in order
     skipped: dict[int, str]  # unreadable picture -> reason
 
 
 def write_index(place: Path, index: Index) -> None:
-    """Written last: what is beside it is complete."""
+    """Write the index last, so that the data beside it are complete."""
     (place / INDEX).write_text(json.dumps({"rows": index.rows, "skipped": [*index.skipped.items()]}))
 
 
 def read_index(place: Path, count: int, data: str, row_bytes: int) -> Index | None:
-    """That of so many pictures; None where it or the data are missing or damaged, and must be made again."""
+    """The index for that number of pictures; None if it or the data are missing or damaged."""
     try:
         content = parse_json((place / INDEX).read_text())
         rows, skipped = content["rows"], dict(content["skipped"])
@@ -159,7 +159,7 @@ def read_index(place: Path, count: int, data: str, row_bytes: int) -> Index | No
 
 
 def cache_folder() -> Path:
-    """Where decoded pictures are kept: FEWLABEL_CACHE, or the system's folder for caches."""
+    """The cache folder: FEWLABEL_CACHE, or the system's folder for caches."""
     return Path(os.environ.get("FEWLABEL_CACHE") or platformdirs.user_cache_path("fewlabel"))
 
 
@@ -204,7 +204,7 @@ def decoded(
     Threads do that for few pictures. Small ones are mostly Python's work, in which threads wait for each other, so for
     many it is processes, which take seconds to start.
     """
-    import joblib  # which takes long
+    import joblib  # slow
     from joblib.externals.loky import ProcessPoolExecutor
 
     workers = joblib.cpu_count()
@@ -226,7 +226,7 @@ def decoded(
 def decode_some(
     folder: str, files: Sequence[str], size: int, value_range: ValueRange | None = None
 ) -> list[np.ndarray | str]:
-    """Some pictures of a folder, or why they cannot be read."""
+    """Decode some pictures of a folder, or say why they cannot be read."""
     found: list[np.ndarray | str] = []
     helping = multiprocessing.parent_process() is not None
     if helping:
@@ -236,6 +236,6 @@ def decode_some(
     for name in files:
         try:
             found.append(decode(Path(folder, name), size, value_range))
-        except Exception as error:  # decoders raise whatever a damaged file makes them raise
+        except Exception as error:  # decoders raise many kinds of errors for damaged files
             found.append(str(error) or type(error).__name__)
     return found

@@ -1,4 +1,4 @@
-"""`fewlabel demo`: two labels per class, and what the unlabelled rest is worth.
+"""`fewlabel demo`: two labels per class, and how much the unlabelled rest helps.
 
 On scikit-learn's digits, from scratch; or, with --photos, on tiles cut from scikit-learn's two photographs, on top of a
 pre-trained encoder.
@@ -42,7 +42,7 @@ class Demo:
 
 
 def demo_recipe(seed: int, out: str | None) -> Recipe:
-    """ICL-SSL with distribution alignment, which helps where classes are of equal size and labels very few."""
+    """ICL-SSL with distribution alignment, which helps with very few labels and classes of equal size."""
     return Recipe(
         data="digits",
         labels_per_class=2,

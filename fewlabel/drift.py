@@ -1,4 +1,4 @@
-"""Which augmentations change the meaning of a user's pictures: the paper's first finding as a tool.
+"""Find augmentations that change the meaning of pictures, after the paper's first finding.
 
 For each operation small models are trained on the same labels with and without it, paired over seeds, and judged on
 labelled pictures that were not trained on. Where accuracy drops by more than two standard errors, the operation is
@@ -92,7 +92,7 @@ COLOUR_ONLY = ("hue", "grey", "colour")  # which do nothing to a picture of one 
 
 @dataclass(frozen=True)
 class Fold:
-    """What a small model is trained on and judged by."""
+    """The training and test data of a small model."""
 
     train: Tensor
     labels: Tensor
@@ -104,14 +104,16 @@ def folds(dataset: Dataset, per_class: int | None, seeds: int) -> list[Fold]:
     """One for each seed where there are test images; else parts of the labelled images, each judged by the others."""
     train, test = dataset.train, dataset.test
     if len(train.classes) < 2:
-        raise UserError(f"{dataset.name} has labels of {len(train.classes)} classes: there must be two to tell apart.")
+        raise UserError(f"{dataset.name} has labels of {len(train.classes)} classes: at least two are needed.")
     if test is not None and not test.known:
-        raise UserError(f"the test images of {dataset.name} have no labels: nothing can be judged by them.")
+        raise UserError(
+            f"the test images of {dataset.name} have no labels, so accuracy cannot be measured on them: label them."
+        )
     fewest, least = min(train.class_counts), 2 if test is None else 1
     if fewest < least:
         raise UserError(
-            f"a class of {dataset.name} has {fewest} labelled images: every class needs one to learn from"
-            + (", and without --test one more to be judged by." if test is None else ".")
+            f"a class of {dataset.name} has {fewest} labelled images: each class needs at least one for training"
+            + (", and without --test one more for testing." if test is None else ".")
         )
     if per_class is not None and per_class < least:
         raise UserError(f"labels-per-class must be at least {least}, not {per_class}.")
@@ -182,7 +184,7 @@ def train_small(fold: Fold, classes: int, operation: str | None, seed: int, netw
 
 @dataclass(frozen=True)
 class Drift:
-    """What an operation does to accuracy, over seeds or folds."""
+    """The effect of an operation on accuracy, over seeds or folds."""
 
     operation: str
     accuracy: float  # with it
@@ -204,14 +206,14 @@ def measure(
     steps: int = STEPS,
     jobs: int | None = None,
 ) -> tuple[float, list[Drift]]:
-    """Accuracy without any operation, and what each operation does to it."""
+    """The accuracy without any operation, and the effect of each operation."""
     if not dataset.train.kind.image_views:
         raise UserError(f"drift is for images; {dataset.name} holds {dataset.train.kind.describe()}.")
     for name in operations:
         if name not in DRIFTS:
             raise unknown("operation", name, DRIFTS)
     if seeds < 2:
-        raise UserError("seeds must be at least 2: an error cannot be told from one.")
+        raise UserError("--seeds must be at least 2, to estimate the standard error.")
     chosen = list(operations) or [name for name in DRIFTS if dataset.train.kind.shape[0] > 1 or name not in COLOUR_ONLY]
     made = folds(dataset, labels_per_class, seeds)
     work = [(name, number) for number in range(len(made)) for name in (None, *chosen)]
@@ -232,32 +234,32 @@ def measure(
 
 
 def by_chance(operations: int, seeds: int) -> float:
-    """How many of so many operations would be flagged though none of them changes anything."""
+    """The expected number of flagged operations if none of them changes anything."""
     from scipy.stats import t
 
     return operations * float(t.cdf(-2, seeds - 1))
 
 
 def remarks(dataset: Dataset, drifts: Sequence[Drift], seeds: int) -> list[str]:
-    """How far the verdicts can be trusted."""
+    """How reliable the verdicts are."""
     found = []
     if any(drift.flagged for drift in drifts if drift.operation == CONTROL):
-        found.append(f"Even {CONTROL} was flagged, which changes nothing: give more labels or --seeds.")
+        found.append(f"Even {CONTROL} was flagged, although it changes nothing: use more labels or more --seeds.")
     if dataset.test is not None:
         found.append(
             f"If all {len(drifts)} augmentations were harmless, {by_chance(len(drifts), seeds):.1f} would be flagged "
-            "by chance on average; with more --seeds, fewer."
+            "by chance on average; more --seeds lower this number."
         )
     else:
         found.append(
-            "Careful: there was no test set (--test), so labelled pictures were left out in turn. With few labels that "
-            "tells little: a drop may be chance, and an augmentation that is not flagged may still do harm."
+            "Warning: without a test set (--test), labelled pictures were held out in turn. With few labels this is "
+            "unreliable: a drop may be chance, and an augmentation that is not flagged may still do harm."
         )
     return found
 
 
 def advice(drifts: Collection[Drift]) -> str:
-    """The option of `fewlabel train` that leaves out what was flagged."""
+    """The option of `fewlabel train` that disables the flagged augmentations."""
     names = [drift.operation for drift in drifts if drift.flagged and drift.operation in CHANGES]
     return f"--without {','.join(names)}" if names else ""
 
@@ -277,7 +279,7 @@ def write_drifts(folder: Path, images: Examples, drifts: Sequence[Drift]) -> Non
 
 
 def picture(images: Examples, drifts: Sequence[Drift], shown: int = 4) -> Figure:
-    """A row for each operation: pictures as they are, the same after it, and the verdict."""
+    """A row for each operation: original pictures, augmented pictures, and the verdict."""
     classes = images.labels[images.labels != UNLABELLED].unique()
     chosen = classes[torch.linspace(0, len(classes) - 1, shown).long()].tolist()
     places = [(images.labels == c).nonzero().flatten() for c in chosen]
@@ -295,6 +297,6 @@ def picture(images: Examples, drifts: Sequence[Drift], shown: int = 4) -> Figure
         row[0].text(0, 0.5, drift.operation, va="center", color=colour, fontsize=9)
         points = f"{100 * drift.change:+.1f} points (± {100 * drift.error:.1f})"
         row[-1].text(0, 0.5, f"{points}\n{verdict}".strip(), va="center", color=colour, fontsize=9)
-    grid[0][1].set_title("as they are", fontsize=9, loc="left")
+    grid[0][1].set_title("original", fontsize=9, loc="left")
     grid[0][1 + shown].set_title("after", fontsize=9, loc="left")
     return figure

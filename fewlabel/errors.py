@@ -15,7 +15,7 @@ class LostContact(UserError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C: the run was saved and can be resumed."""
+    """Raised on Ctrl-C: the run was saved and can be resumed."""
 
 
 def unknown(what: str, name: str, valid: Iterable[str]) -> UserError:

@@ -34,46 +34,46 @@ LINES = 20  # of history_
 
 
 class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Learns from the rows that have a label and from those that have none.
+    """Semi-supervised classifier, trained on labelled and unlabelled rows.
 
-    X may be an array of numbers (vectors), a DataFrame, an array of images, (N, H, W), (N, H, W, 3) or (N, 3, H, W) in
-    uint8 or float, a list of picture files or of PIL images, or a list of texts, with `encoder="minilm"`. In y, -1
-    stands for "unlabelled", as in scikit-learn's own semi-supervised estimators; so do None, NaN and the empty string.
-    Categories of a DataFrame are one-hot encoded, rare and new ones as "other"; missing numbers become the median of
-    their column, and a further column marks them; dates are refused.
+    `X` may be an array of numbers (vectors), a DataFrame, an array of images of shape (N, H, W), (N, H, W, 3) or
+    (N, 3, H, W) in uint8 or float, a list of picture files or PIL images, or a list of texts with `encoder="minilm"`.
+    In `y`, -1 means unlabelled, as in scikit-learn's own semi-supervised estimators; so do None, NaN and the empty
+    string. Categories of a DataFrame are one-hot encoded, rare and new ones as "other". Missing numbers are replaced by
+    the median of their column and marked in an extra column. Dates raise an error.
 
     Parameters
     ----------
-    method : name of a method, see `fewlabel methods`; `+icl` may follow any. `remixmatch` is for images only
-    settings : of the method's parts, such as {"icl.temperature": 0.5}. Of vectors FixMatch's guesses are half
-        aligned ({"fixmatch.align": 0.5}; 1 suits classes of equal size), and ICL has a weight of 0.1
-    network : "cnn", "mlp" or "wrn-DEPTH-WIDTH"; by default what suits the data and the device. Vectors need "mlp"
-    encoder : the name of a pre-trained encoder of pictures ("lite0", "timm/NAME", "model.onnx", ...) or of texts
-        ("minilm", "sentence-transformers/NAME"), see `fewlabel encoders`; or a torch module of your own that maps a
-        batch to features. A module gets pixels as float32 from 0 to 255 (N, C, H, W), or vectors as they are: what it
-        needs beforehand (a size, a normalisation) belongs into it. The encoder stays as it is: it encodes every row
-        once, and training takes seconds
-    tune : train the encoder too?
-    encoder_rate : learning rate of an encoder that is tuned, as a share of the head's
-    steps : length of training
-    batch, mu : labelled rows a step, and how many times as many unlabelled ones
-    learning_rate, weight_decay, ema : of the optimiser and of the average of the weights
-    noise, dropout : of views of vectors: standard deviations of noise, and the share of columns that are lost
-    flip : is a mirrored image the same thing? By default not for images of one channel
-    without : changes that no view of an image may make, such as "rotate,hue"
-    size : side of squares that picture files are made to; by default 32 where they are small, else 64
-    device : "cpu", "cuda" or "mps"; by default the best there is
-    warm_start : does another `fit` go on from the weights that are there?
-    random_state : of everything random
-    verbose : 1 for a bar
-    frozen : deprecated: use `tune`, which is its opposite
+    method : name of the method, see `fewlabel methods`; `+icl` may follow any. `remixmatch` is for images only
+    settings : settings of the method's parts, such as {"icl.temperature": 0.5}. For vectors the defaults differ:
+        "fixmatch.align" is 0.5 (1 suits classes of equal size) and "icl.weight" is 0.1
+    network : "cnn", "mlp" or "wrn-DEPTH-WIDTH"; the default depends on data and device. Vectors need "mlp"
+    encoder : name of a pre-trained encoder for pictures ("lite0", "timm/NAME", "model.onnx", ...) or texts ("minilm",
+        "sentence-transformers/NAME"), see `fewlabel encoders`; or your own torch module that maps a batch to features.
+        A module receives pixels as float32 from 0 to 255 (N, C, H, W), or unchanged vectors, and must do its own
+        preprocessing (resizing, normalisation). The encoder is frozen: each row is encoded once, and training takes
+        seconds
+    tune : whether to train the encoder too
+    encoder_rate : learning rate of a tuned encoder, as a fraction of the head's
+    steps : number of training steps
+    batch, mu : labelled rows per step, and unlabelled rows per step as a multiple of `batch`
+    learning_rate, weight_decay, ema : of the optimiser, and the decay of the averaged weights
+    noise, dropout : views of vectors: standard deviations of noise, and share of columns dropped
+    flip : whether images are mirrored at random; by default not for images of one channel
+    without : augmentations to disable, such as "rotate,hue"
+    size : side to which picture files are resized; by default 32 for small ones, else 64
+    device : "cpu", "cuda" or "mps"; by default the best available
+    warm_start : whether `fit` continues from the current weights
+    random_state : seed of all random numbers
+    verbose : 1 to show a progress bar
+    frozen : deprecated; use `tune`, its opposite
 
     Attributes
     ----------
-    classes_ : the labels, sorted
-    transduction_ : a label for each row of the X that was fitted, its own where it had one
-    history_ : what was measured on the way, a dictionary for each of 20 parts of the training
-    n_features_in_, feature_names_in_ : columns of a table, and their names where X is a DataFrame
+    classes_ : the class labels, sorted
+    transduction_ : a label for each row of X passed to `fit`: the given label, or else the predicted one
+    history_ : training metrics, one dictionary for each of 20 parts of the training
+    n_features_in_, feature_names_in_ : number of columns of a table, and their names if X is a DataFrame
 
     Examples
     --------
@@ -157,7 +157,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
-        """Train on all rows, with the labels there are."""
+        """Train on all rows; unlabelled ones have the label -1, None, NaN or "" in y."""
         before = dict(self.__dict__)
         try:
             return self._fit(X, y)
@@ -202,7 +202,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         return self.model_.predict_proba(self._inputs(X))
 
     def transform(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
-        """The features f(x) that the network has learnt: a vector for each row."""
+        """The learned features f(x), one vector per row."""
         check_is_fitted(self)
         return self.model_.features(self._inputs(X))
 
@@ -287,7 +287,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
         return features
 
     def _rows(self, X: Any, fitting: bool) -> Tensor:  # noqa: N803
-        """uint8 (N, C, H, W) of images, float32 (N, D) of vectors; as `fit` had them."""
+        """The rows as in `fit`: uint8 (N, C, H, W) for images, float32 (N, D) for vectors."""
         if fitting:
             self.size_ = self.white_ = None
         if pictures := as_pictures(X):
@@ -323,7 +323,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
                 return VectorKind(columns, self.noise, self.dropout)
             case (channels, size, _):
                 return ImageKind(channels, size, self.white_)
-        raise ValueError(f"rows of shape {tuple(rows.shape[1:])} are neither images nor vectors.")
+        raise ValueError(f"X has rows of shape {tuple(rows.shape[1:])}, which are neither images nor vectors.")
 
     def _train(self, plan: Plan, dataset: Dataset, continued: Model | None) -> Classifier:
         start = None if continued is None else continued.network.state_dict()

@@ -1,4 +1,4 @@
-"""How good a classifier is, and how well its confidence is calibrated."""
+"""Evaluate a classifier: accuracy, confusion matrix and calibration."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ LARGE, LARGE_CHUNK = 256, 64  # pixels from which on an image is large, and as m
 
 
 def chunk_for(inputs: Tensor, device: torch.device) -> int:
-    """How many inputs to predict at a time.
+    """The number of inputs to predict at a time.
 
     The activations of more images do not fit into a processor's cache: 64 images of 32x32 at a time take 2.2 ms each
     with wrn-28-2, 256 at a time 3.4 ms. Small inputs are faster in large chunks (`python -m bench.evaluate`).
@@ -28,7 +28,7 @@ def chunk_for(inputs: Tensor, device: torch.device) -> int:
 def predict_probabilities(
     network: Classifier, inputs: Tensor, positions: Tensor | None = None, title: str = ""
 ) -> Tensor:
-    """Class probabilities (N, classes) on the CPU, whatever mode the network is in.
+    """Class probabilities (N, classes) on the CPU, in evaluation mode.
 
     Of all inputs, or of those at `positions`; some at a time, so that a memory-mapped set is never loaded as a whole.
     With a `title` a bar shows the progress.
@@ -71,7 +71,7 @@ class Evaluation:
 
     @property
     def count(self) -> int:
-        """Of labelled examples."""
+        """The accuracy on labelled examples."""
         return int((self.labels >= 0).sum())
 
     @property
@@ -93,7 +93,7 @@ class Evaluation:
 
 
 def wilson(correct: int, count: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's confidence interval of a share of which `correct` of `count` were seen."""
+    """Wilson's confidence interval of a share, from `correct` of `count`."""
     from scipy.stats import binomtest  # slow to import, and training has no use for it
 
     low, high = binomtest(correct, count).proportion_ci(level, method="wilson")
@@ -101,13 +101,13 @@ def wilson(correct: int, count: int, level: float = 0.95) -> tuple[float, float]
 
 
 def accuracy(predicted: Tensor, labels: Tensor) -> float:
-    """Share of right classes among the images whose label is known."""
+    """Share of correct predictions among the labelled images."""
     known = labels >= 0
     return (predicted[known] == labels[known]).double().mean().item()
 
 
 def neighbour_accuracy(features: Tensor, labels: Tensor) -> float:
-    """Share of examples whose most similar other one, by the angle between features, is of the same class."""
+    """Share of examples whose nearest neighbour, by the angle between features, has the same class."""
     rows = torch.nn.functional.normalize(features.float(), dim=1)
     similarity = rows @ rows.T
     similarity.fill_diagonal_(-torch.inf)

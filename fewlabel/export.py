@@ -1,4 +1,4 @@
-"""A trained model for other programs: ONNX, with the preprocessing inside."""
+"""Export a trained model to ONNX, preprocessing included."""
 
 import copy
 import logging
@@ -17,7 +17,7 @@ from .networks import Classifier
 
 
 class Exported(nn.Module):
-    """From inputs as they are (uint8 images, say) to class probabilities (N, classes)."""
+    """Maps raw inputs (such as uint8 images) to class probabilities (N, classes)."""
 
     def __init__(self, before: nn.Module, network: Classifier) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Writing files so that a kill or a full disk never leaves half of one."""
+"""Write files atomically: a kill or a full disk never leaves half of one."""
 
 import codecs
 import csv
@@ -22,7 +22,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a disk that holds 
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Either the whole new file is there or the old one still is."""
+    """Replace a file atomically: either the new content or the old one is there."""
     with replacing(path) as file:
         file.write(content)
 
@@ -63,7 +63,7 @@ def new_folder(place: Path) -> Iterator[Path]:
 
 
 def make_folder(path: Path) -> None:
-    """Before work that is to be written there."""
+    """Check before work that a folder is writable."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -83,7 +83,7 @@ def not_saved(path: Path, error: OSError) -> UserError:
 
 
 def parse_json(text: str) -> Any:
-    """JSON as the standard has it: NaN and infinity raise ValueError, as does whatever is nested too deeply."""
+    """Standard JSON: NaN, infinity and too deep nesting raise ValueError."""
     try:
         return json.loads(text, parse_constant=refuse_constant, parse_float=finite_float)
     except RecursionError as error:

@@ -1,4 +1,4 @@
-"""A grid: many independent runs. Each one's result is written once; a grid that was stopped goes on where it was."""
+"""A grid of independent runs. Each result is written once; a stopped grid continues where it was."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ ATTEMPTS = 3  # at what was under way when the system killed a worker, for want 
 
 @dataclass(frozen=True)
 class Result:
-    """What one run of a grid came to."""
+    """The result of one run of a grid."""
 
     recipe: dict[str, Any]
     version: str = __version__
@@ -73,7 +73,7 @@ def run_grid(
 
 
 def threads_for(jobs: int) -> int:
-    """That each of so many runs at a time has."""
+    """The number of threads for each of `jobs` parallel runs."""
     if jobs < 1:
         raise UserError(f"a grid needs at least one job, not {jobs}.")
     return max(1, torch.get_num_threads() // jobs)
@@ -90,7 +90,7 @@ def workers(jobs: int, scheduler: str | None) -> Iterator[tuple[joblib.Parallel,
 
 
 def run_one(recipe: Recipe, out: Path) -> tuple[str, Result]:
-    """One run, in whatever process; its result is written before it is given back."""
+    """Do one run, in any process; its result is written before it is returned."""
     name = name_of(recipe)
     try:
         run = train(replace(recipe, out=str(out / "runs" / name), predictions=False), resume=True, quiet=True)
@@ -110,7 +110,7 @@ def run_one(recipe: Recipe, out: Path) -> tuple[str, Result]:
 
 
 def write_result(out: Path, recipe: Recipe, result: Result) -> None:
-    """A failure never replaces what a finished run left: another grid may have been faster."""
+    """Write a result; a failure never replaces that of a finished run, which another grid may have written."""
     if result.error and finished(out, recipe):
         return
     path = result_path(out, recipe)
@@ -119,7 +119,7 @@ def write_result(out: Path, recipe: Recipe, result: Result) -> None:
 
 
 def read_result(out: Path, recipe: Recipe) -> Result | None:
-    """What a run of this version left, which may be its failure; None where it left nothing."""
+    """The stored result of a run of this version, possibly a failure; None if there is none."""
     try:
         facts = json.loads(result_path(out, recipe).read_text())
     except (FileNotFoundError, NotADirectoryError):
@@ -129,7 +129,7 @@ def read_result(out: Path, recipe: Recipe) -> Result | None:
 
 
 def finished(out: Path, recipe: Recipe) -> Result | None:
-    """The result of a run that is not to be run again."""
+    """The result of a run that need not be repeated."""
     result = read_result(out, recipe)
     return result if result and not result.error else None
 

@@ -1,4 +1,4 @@
-"""A first guess for every row from a few labels: rows of numbers in which like rows lie together, such as features.
+"""A first guess for every row from a few labels, for rows in which similar ones are close, such as features.
 
 Three ways to guess are weighed by how well each predicts labels that were held out:
 - labels: logistic regression on the labelled rows alone;
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 NEIGHBOURS = 15
-SPREAD, ROUNDS = 0.99, 60  # share that a row takes from its neighbours in each of so many rounds
+SPREAD, ROUNDS = 0.99, 60  # share that a row takes from its neighbours in each round, and number of rounds
 DIMENSIONS = 128  # of rows as neighbours and clusters see them
 CONCENTRATION, UPDATES = 20.0, 30  # of clusters, and how often they are updated
 SCALE, PENALTY = 30.0, 0.1  # of rows of length 1, and scikit-learn's C, for logistic regression
@@ -94,7 +94,7 @@ class Prepared:
         return np.concatenate([self._made(part) @ matrix for part in self._parts()])
 
     def reduced(self, dtype: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
-        """In the directions in which they vary most."""
+        """The rows projected on the directions of largest variance."""
         width = self._rows.shape[1]
         if width <= DIMENSIONS:
             return np.concatenate([self._made(part).astype(dtype, copy=False) for part in self._parts()])
@@ -126,7 +126,7 @@ def unit(rows: Array) -> Array:
 
 
 def graph_rows(count: int, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Which rows are in the graph: all, or evenly spaced ones and the labelled."""
+    """The rows of the graph: all, or evenly spaced ones and the labelled."""
     step = -(-count // MOST)
     return np.union1d(np.arange(0, count, step), labelled)
 
@@ -198,7 +198,7 @@ def by_neighbours(kernel: Array, labels: NDArray[np.int64], classes: int) -> Arr
 
 
 def leave_one_out(kernel: Array, labelled: NDArray[np.int64], labels: NDArray[np.int64], classes: int) -> Array:
-    """What neighbours say of each labelled row without its own label."""
+    """The neighbours' prediction for each labelled row without its own label."""
     sent = np.eye(classes)[labels]
     total = (kernel @ (sent / np.maximum(sent.sum(0), 1))).sum(0)
     among = kernel[labelled].copy()
@@ -247,7 +247,7 @@ def outside(rows: Array, chosen: NDArray[np.int64], guesses: list[Array]) -> lis
 
 
 def in_folds(labels: NDArray[np.int64], classes: int, guess: Callable[[NDArray[np.int64]], Array]) -> Array:
-    """What a way to guess says of each labelled row when it gets the labels of the other folds only."""
+    """The prediction for each labelled row from the labels of the other folds only."""
     fold = np.zeros(len(labels), np.int64)
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
@@ -261,7 +261,7 @@ def in_folds(labels: NDArray[np.int64], classes: int, guess: Callable[[NDArray[n
 
 
 def weigh(held_out: list[Array], labels: NDArray[np.int64]) -> tuple[tuple[float, float, float], list[float]]:
-    """By the likelihood of labels that were held out, each way at its best temperature.
+    """Weights by the likelihood of held-out labels, each way at its best temperature.
 
     Only labels whose class has another one tell anything. As if PRIOR such labels had been seen before, labels and
     neighbours have one half each of their weight.

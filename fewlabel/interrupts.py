@@ -1,4 +1,4 @@
-"""Ctrl-C and other processes: the terminal tells all of them, and each would print a traceback of its own."""
+"""Ctrl-C reaches all processes of a terminal; here, child processes ignore it instead of printing tracebacks."""
 
 import signal
 import threading
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def deaf_to_ctrl_c() -> Iterator[None]:
-    """Processes that are started within this block never hear of Ctrl-C: we end them ourselves. Keep it short."""
+    """Processes started within this block ignore Ctrl-C: we end them ourselves. Keep it short."""
     if threading.current_thread() is not threading.main_thread():  # which alone hears of signals
         yield
         return

@@ -1,4 +1,4 @@
-"""Packages whose names are imported on first use, so that what needs no torch need not wait for it."""
+"""Import the names of a package on first use, so that code without torch need not wait for it."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def import_lazily(package: str, homes: Mapping[str, Sequence[str]]) -> None:
-    """From now on the package has its modules and the names that `homes` lists for each, all imported on first use.
+    """Give a package its modules and the names that `homes` lists for each, all imported on first use.
 
     No module may be called as one of the names: once imported it would hide that.
     """

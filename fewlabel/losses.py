@@ -29,7 +29,7 @@ def divergence(logits: Tensor, target_logits: Tensor) -> Tensor:
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """Of softmax(logits), mean over the rows."""
+    """Entropy of softmax(logits), mean over the rows."""
     return -(logits.softmax(1) * logits.log_softmax(1)).sum(1).mean()
 
 

@@ -1,4 +1,4 @@
-"""Model: a trained network with everything that is needed to predict, in one object that saves and loads itself."""
+"""Model: a trained network with everything needed to predict; it saves and loads itself."""
 
 import json
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ class Calibration:
 
 @dataclass(eq=False)
 class Model:
-    """Predicts classes. Made by `load_model(run)`, or by training."""
+    """A trained classifier, from `load_model(run)` or from training."""
 
     network: Classifier
     kind: Kind
@@ -48,7 +48,7 @@ class Model:
     encoder: str = NONE  # name of the encoder: a frozen one comes before the network, a tuned one is part of it
 
     def predict(self, inputs: Any) -> NDArray[np.str_]:
-        """The most probable class of each input: see `predict_proba` for what may be given."""
+        """The most probable class of each input; see `predict_proba` for valid inputs."""
         return np.array(self.classes)[self.predict_proba(inputs).argmax(1)]
 
     def predict_proba(self, inputs: Any) -> NDArray[np.float64]:
@@ -63,7 +63,7 @@ class Model:
 
     @property
     def calibrated(self) -> bool:
-        """Was its confidence fitted to labelled examples?"""
+        """Whether its confidence was fitted to labelled examples."""
         return self.network.temperature.item() != 1
 
     def features(self, inputs: Any) -> NDArray[np.float32]:
@@ -102,11 +102,11 @@ class Model:
                 raise UserError("give the class of each input as labels: evaluate(inputs, labels).")
             data = self._examples(self.kind.read(data), [str(label) for label in labels])
         if not self.kind.accepts(data.kind):
-            raise UserError(f"these are {data.kind.describe()}; the model needs {self.kind.describe()}.")
+            raise UserError(f"the examples are {data.kind.describe()}, but the model needs {self.kind.describe()}.")
         if set(data.classes) != set(self.classes):
-            raise UserError(f"the examples have other classes than the model, which knows {', '.join(self.classes)}.")
+            raise UserError(f"the classes of the examples differ from those of the model: {', '.join(self.classes)}.")
         if not data.known:
-            raise UserError("none of the examples has a label: accuracy cannot be measured on them.")
+            raise UserError("none of the examples has a label, so accuracy cannot be measured on them.")
         number = torch.tensor([self.classes.index(name) for name in data.classes] + [UNLABELLED])
         rows = [self.network_probabilities(self.kind.adapt(part)) for part in data.inputs.split(CHUNK)]
         temperature = self.network.temperature.item()
@@ -125,7 +125,7 @@ class Model:
         """Fit the temperature to an evaluation, so that confidence matches accuracy; `save` keeps it."""
         count, correct = evaluation.count, evaluation.correct
         if count < 10:
-            raise UserError(f"there are {count} labelled examples: calibration needs 10 or more.")
+            raise UserError(f"there are only {count} labelled examples: calibration needs 10 or more.")
         if correct == count:
             raise UserError(f"all {count} predictions are correct: calibration needs some mistakes to learn from.")
         after = cross_fitted_error(evaluation.probabilities, evaluation.labels)
@@ -171,7 +171,7 @@ class Model:
         write_json(Path(directory) / DESCRIPTION, description)
 
     def _batches(self, inputs: Any) -> Iterator[Tensor]:
-        """What a user gave, as batches of this model's kind."""
+        """A user's inputs, as batches of this model's kind."""
         if isinstance(inputs, Examples):
             yield from (self.kind.adapt(part) for part in inputs.inputs.split(CHUNK))
         elif isinstance(inputs, str | Path) and Path(inputs).is_dir():
@@ -184,7 +184,7 @@ class Model:
 
 
 def load_model(run: str | Path, device: str | None = None) -> Model:
-    """The model of a finished run, also of one that version 0.1 wrote."""
+    """Load the model of a finished run, also of version 0.1."""
     run = Path(run)
     facts = read_description(run)
     if facts.get("method") in SELF_SUPERVISED:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from .files import write_atomically
 
@@ -22,16 +23,23 @@ class Shown(NamedTuple):
 def write_page(path: Path, template: str, contents: dict[str, Any]) -> None:
     environment = Environment(loader=PackageLoader("fewlabel"), autoescape=True, undefined=StrictUndefined)
     environment.filters["data_address"] = data_address
+    environment.filters["with_code"] = with_code
     page = environment.get_template(template).render(contents)
     write_atomically(path, page.encode("utf-8", "surrogateescape"))
 
 
 def is_foreign(page: Path) -> bool:
-    """Is there a file that fewlabel did not write? Then it must not be replaced."""
+    """Whether there is a file that fewlabel did not write, which must not be replaced."""
     if not page.exists():
         return False
     with open(page, "rb") as file:
         return MARK not in file.read(1000)
+
+
+def with_code(text: str) -> Markup:
+    """The text as HTML, with what stands between backticks as code."""
+    parts = [escape(part) for part in text.split("`")]
+    return Markup("").join(Markup(f"<code>{part}</code>") if k % 2 else part for k, part in enumerate(parts))
 
 
 def data_address(png: bytes) -> str:

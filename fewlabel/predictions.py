@@ -16,7 +16,7 @@ FILE, LABEL, *_ = COLUMNS = ("file", "label", "guess", "confirmed", "confidence"
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a model predicts for some examples."""
+    """The predictions of a model for some examples."""
 
     names: Sequence[str]
     probabilities: Tensor  # (N, classes)
@@ -38,7 +38,7 @@ class Predictions:
         return [self.classes[k] for k in self.probabilities.argmax(1).tolist()]
 
     def at(self, positions: Tensor) -> "Predictions":
-        """Those at some positions, without the skipped files."""
+        """The predictions at some positions, without the skipped files."""
         places = positions.tolist()
         texts = [self.texts[i] for i in places] if self.texts else ()
         names = [self.names[i] for i in places]
@@ -64,7 +64,7 @@ class Predictions:
         write_csv(path, (*COLUMNS, *classes, *last), self._rows())
 
     def _rows(self) -> Iterator[list[str]]:
-        """One at a time: there may be millions."""
+        """The rows, one at a time: there may be millions."""
         best = self.probabilities.argmax(1)
         for place, name in enumerate(self.names):
             row, label = self.probabilities[place].tolist(), self.classes[int(best[place])]
@@ -82,7 +82,7 @@ class Predictions:
 
 
 def texts_of(examples: Examples, positions: Sequence[int]) -> list[str]:
-    """What examples are, for a column of a CSV file; nothing of pictures."""
+    """The text of examples, for a column of a CSV file; empty for pictures."""
     return [str(examples.show(position)) for position in positions] if examples.kind.shown_column else []
 
 

@@ -50,11 +50,11 @@ class Draws:
         self._generator, self._count, self._rows = generator, count, rows
 
     def uniform(self, *shape: int) -> Tensor:
-        """Between 0 and 1, of that shape for each row."""
+        """Uniform numbers between 0 and 1, of that shape for each row."""
         return torch.rand(self._count, *shape, generator=self._generator)[self._rows]
 
     def integers(self, low: int, high: int, *shape: int) -> Tensor:
-        """From `low` up to `high` - 1."""
+        """Integers from `low` to `high` - 1."""
         return torch.randint(low, high, (self._count, *shape), generator=self._generator)[self._rows]
 
     def normal(self, *shape: int) -> Tensor:

@@ -34,7 +34,7 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Is this the one that writes and speaks?"""
+        """Whether this is the process that writes and prints."""
         return self.number == 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Ranks":
@@ -43,7 +43,7 @@ class Ranks:
     # ---- the rows of a batch
 
     def rows(self) -> slice:
-        """Those of this process."""
+        """The rows of this process."""
         return slice(self.number, None, self.count)
 
     def part(self, batch: Tensor) -> Tensor:
@@ -84,35 +84,39 @@ class Ranks:
     # ---- devices
 
     def check(self, device: torch.device, batch: int, share_norms: bool) -> None:
-        """Refuse what several processes cannot do together."""
+        """Refuse settings that several processes do not support."""
         if self.count == 1:
             return
         least = self.count if share_norms else 2 * self.count
         if batch < least:
-            raise UserError(f"{self.count} processes need at least {least} labelled examples a step: raise --batch.")
+            raise UserError(
+                f"{self.count} processes need at least {least} labelled examples per step: increase --batch."
+            )
         if device.type == "mps":
-            raise UserError("several processes cannot share the device mps: give --device cpu, or do without torchrun.")
+            raise UserError("several processes cannot share the device mps: use --device cpu, or run without torchrun.")
         if device.index is not None:
-            raise UserError(f"--device {device} is one device: give {device.type}, and each process takes its own.")
+            raise UserError(f"--device {device} is one device: use {device.type}, and each process uses its own.")
 
     def own(self, device: torch.device) -> torch.device:
         """The GPU of this process, where there are several."""
         if self.count == 1 or device.type != "cuda":
             return device
         if local_rank() >= torch.cuda.device_count():
-            raise UserError(f"there are {torch.cuda.device_count()} GPUs: give torchrun no more processes per machine.")
+            raise UserError(
+                f"there are {torch.cuda.device_count()} GPUs: start no more processes per machine with torchrun."
+            )
         return torch.device("cuda", local_rank())
 
     # ---- agreement
 
     def any(self, *wishes: bool) -> tuple[bool, ...]:
-        """Of each wish: does one of them have it?"""
+        """For each flag: whether it is set in any process."""
         if self.count == 1:
             return wishes
         return tuple(self.total(torch.tensor([float(wish) for wish in wishes])).bool().tolist())
 
     def first_says(self, ask: Callable[[], Answer]) -> Answer:
-        """What the first process answers, or the mistake it finds."""
+        """The answer of the first process, or the error it raises."""
         if self.count == 1:
             return ask()
         answer: list[Any] = [None, None]
@@ -142,7 +146,7 @@ class Ranks:
         return done[0] if ahead else work()
 
     def agree_on(self, what: str, facts: Callable[[], str]) -> None:
-        """Refuse to go on where they differ."""
+        """Raise an error if the processes differ."""
         if self.count > 1 and len(set(self._all(facts()))) > 1:
             raise shared(UserError(f"the processes do not have the same {what}: give every machine the same files."))
 
@@ -227,9 +231,9 @@ def all_ranks() -> Iterator[Ranks]:
         if not is_lost(error):
             raise
         raise LostContact(
-            "another process of this run has ended or does not answer, and this one cannot go on alone "
-            f"({str(error).splitlines()[0]}). The last checkpoint is kept: give the same command again with --resume; "
-            "`torchrun --max-restarts 3` does so by itself."
+            "another process of this run has ended or does not answer, and this one cannot continue alone "
+            "({str(error).splitlines()[0]}). The last checkpoint is kept: run the same command with --resume; "
+            "`torchrun --max-restarts 3` does so automatically."
         ) from error
     finally:
         if not connected and dist.is_initialized():
@@ -237,7 +241,7 @@ def all_ranks() -> Iterator[Ranks]:
 
 
 def connect() -> None:
-    """With nccl between GPUs and gloo between CPUs."""
+    """Connect the processes with nccl between GPUs and gloo between CPUs."""
     # It has the group as default arguments: imported later, by an optimiser, it would keep the group's threads alive
     # until the end, when they make Python abort.
     import torch.distributed.nn.functional
@@ -256,7 +260,7 @@ def connect() -> None:
 
 
 def is_lost(error: Exception) -> bool:
-    """Is it about the connection to another process?"""
+    """Whether the error is about the connection to another process."""
     signs = ["connection closed by peer", "connection reset by peer", "broken pipe", "timed out waiting"]
     signs += ["connectfullmesh failed"]
     network = isinstance(error, (dist.DistNetworkError, dist.DistStoreError))
@@ -264,6 +268,6 @@ def is_lost(error: Exception) -> bool:
 
 
 def shared(mistake: UserError) -> UserError:
-    """The mistake, marked as one that all processes know of."""
+    """The error, marked as known to all processes."""
     mistake.shared = True
     return mistake

@@ -1,6 +1,6 @@
 """Settings: parameters that declare their type, default, help and bounds in one place, their annotation.
 
-    weight: Annotated[float, Setting("of the contrastive term", least=0)] = 0.5
+    weight: Annotated[float, Setting("weight of the contrastive term", least=0)] = 0.5
 
 A plain annotation, `weight: float = 0.5`, works too; it has no help and no bounds.
 """
@@ -28,7 +28,7 @@ LARGEST = 1e15  # of any number: more does not fit where numbers are used
 
 @dataclass(frozen=True)
 class Setting:
-    """What a parameter does, the numbers it takes, and the group of options in which the help shows it."""
+    """The help text of a parameter, its bounds, and its group in the help."""
 
     help: str = ""
     least: float | None = None
@@ -56,7 +56,7 @@ class Setting:
 
 
 class Parameter(NamedTuple):
-    """A parameter as it was declared."""
+    """A declared parameter."""
 
     annotation: Any
     default: Any

@@ -1,4 +1,4 @@
-"""Pictures copied into one folder per class, as a model predicts them."""
+"""Copy pictures into one folder per predicted class."""
 
 import filecmp
 import os
@@ -21,7 +21,7 @@ def sort_pictures(source: Path, destination: Path, sure: Predictions, unsure: Pr
     top = source if source.is_dir() else source.parent
     inside = destination.resolve().is_relative_to(top.resolve())
     if inside and source.is_dir():
-        raise UserError(f"{destination} is inside {source}: sort the pictures into a folder outside of it.")
+        raise UserError(f"{destination} is inside {source}: choose a folder outside of it.")
     folders = folder_names(sure.classes)
     work = [(name, folders[label]) for name, label in zip(sure.names, sure.labels, strict=True)]
     work += [(name, REVIEW) for name in unsure.names]
@@ -73,6 +73,6 @@ def place(picture: Path, target: Path, link: bool) -> None:
         else:
             shutil.copy2(picture, target)
     except OSError as error:
-        if not isinstance(error, FileExistsError):  # of somebody else
+        if not isinstance(error, FileExistsError):  # of another program
             target.unlink(missing_ok=True)
         raise UserError(f"cannot write {target} ({error.strerror}).") from error

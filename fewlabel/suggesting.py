@@ -1,4 +1,4 @@
-"""Which examples to label first: typical ones of groups that no label covers yet.
+"""Suggest examples to label first: typical ones of groups without a label.
 
 Rows are divided into as many groups as there are labels and suggestions together (k-means on rows of length 1). Groups
 without a label come first, the largest first, and each is represented by its most typical row, the one with the nearest
@@ -57,7 +57,7 @@ def suggest(rows: Any, n: int, labels: Any = None, seed: int = 0) -> NDArray[np.
 def find_suggestions(
     rows: Any, n: int, labels: Any = None, probabilities: NDArray[np.float64] | None = None, seed: int = 0
 ) -> Suggestions:
-    """The same, with what was seen on the way; with a model's `probabilities` uncertain rows are suggested."""
+    """Like `suggest`, with details; with a model's `probabilities`, uncertain rows are suggested."""
     array = np.asarray(rows, dtype=np.float32)
     if array.ndim != 2 or not all(np.isfinite(part).all() for part in parts_of(array)):
         raise UserError("the rows must be numbers (N, D), without NaN and infinity.")
@@ -68,7 +68,7 @@ def find_suggestions(
         raise UserError(f"the number of suggestions must be at least 1, not {n}.")
     free = np.flatnonzero(~labelled)
     if not len(free):
-        raise UserError("every example has a label already: there is nothing to suggest.")
+        raise UserError("every example already has a label: there is nothing to suggest.")
     whole = Prepared(array).reduced(np.float32)
     if probabilities is not None:
         return uncertain_and_diverse(whole, labelled, probabilities, n, seed)
@@ -103,7 +103,7 @@ def typical(rows: NDArray[np.float32], labelled: NDArray[np.bool_], n: int, seed
 def uncertain_and_diverse(
     rows: NDArray[np.float32], labelled: NDArray[np.bool_], probabilities: NDArray[np.float64], n: int, seed: int
 ) -> Suggestions:
-    """Of the unlabelled rows with the smallest margin between the two best classes, those nearest to centres."""
+    """The rows nearest to cluster centres, among unlabelled rows with the smallest margin of the best two classes."""
     free = np.flatnonzero(~labelled)
     two = np.sort(probabilities[free], axis=1)[:, -2:]
     unsure = free[np.argsort(two[:, 1] - two[:, 0], kind="stable")[: UNCERTAIN * n]]
@@ -171,11 +171,11 @@ def suggest_examples(
 ) -> tuple[Examples, Suggestions]:
     """Examples of a folder, a file or a named set, and which of them to label first; with a run, next.
 
-    `known` are names of examples that count as labelled, instead of what label files and subfolders say. `roles` say
-    which columns of a file of rows are what; with a run they are as it was trained.
+    `known` are names of examples that count as labelled, instead of those in label files and subfolders.
+    `roles` name the columns of a file of rows; with a run, they are those of its training.
     """
     if run is not None and value_range is not None:
-        raise UserError("--range is not for --run, whose model has a range of its own.")
+        raise UserError("--range cannot be used with --run, whose model has its own range.")
     if run is not None:
         return suggest_next(data, n, RunDirectory(run), labels, root, seed, known)
     examples, rows = comparable_examples(data, labels, encoder, root, roles, value_range)
@@ -214,7 +214,7 @@ def suggest_next(
     seed: int,
     names: Collection[str] | None = None,
 ) -> tuple[Examples, Suggestions]:
-    """What to label after a run: uncertain and diverse examples."""
+    """Suggest examples after a run: uncertain and diverse ones."""
     model = load_model(run.path)
     frozen = model.encoder if model.kind.encoder != NONE else NONE
     examples = load_for(model.kind, data, root, labels=labels, encoder=frozen)
@@ -229,7 +229,7 @@ def suggest_next(
 
 
 def known_labels(data: str, examples: Examples, names: Collection[str] | None = None) -> NDArray[np.int64]:
-    """Of a named set nothing counts as known, although everything is."""
+    """Known labels; none for a named data set, although all of its labels exist."""
     if names is not None:
         return np.array([0 if name in names else UNLABELLED for name in examples.names])
     known = examples.labels.numpy().copy()

@@ -1,4 +1,4 @@
-"""Training labels that look wrong: those with which the others disagree."""
+"""Training labels that look wrong, because the other labels disagree."""
 
 from dataclasses import replace
 from typing import NamedTuple

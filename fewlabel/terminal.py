@@ -1,4 +1,4 @@
-"""Messages and progress on the terminal, or to whoever listens."""
+"""Messages and progress, on the terminal or to listeners."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,7 @@ class Terminal:
     """Prints messages, unless it is quiet; `live` where a bar can be drawn."""
 
     def __init__(self, quiet: bool = False, stderr: bool = False) -> None:
-        from rich.console import Console  # which takes long
+        from rich.console import Console  # slow
 
         self.console = Console(quiet=quiet, stderr=stderr, soft_wrap=True, highlight=False)
         self.live = self.console.is_terminal and not quiet

@@ -1,4 +1,4 @@
-"""Pictures with more than 8 bits: which of their values is shown as black, and which as white.
+"""Pictures with more than 8 bits: the values that become black and white.
 
 A microscope with 12 bits writes values up to 4095 into 16-bit files: read as 16 bits they would be nearly black. So the
 range of a folder is measured once, told before training, and kept as a part of the model.
@@ -25,7 +25,7 @@ class ValueRange(NamedTuple):
     high: float  # becomes white
 
     def scaled(self, grey: np.ndarray) -> np.ndarray:
-        """As uint8; values outside become black or white."""
+        """Convert to uint8; values outside the range become black or white."""
         return (((grey - self.low) * (255 / (self.high - self.low))).clip(0, 255) + 0.5).astype(np.uint8)
 
     def describe(self) -> str:
@@ -33,7 +33,7 @@ class ValueRange(NamedTuple):
 
 
 def parse_range(text: str) -> ValueRange:
-    """LOW,HIGH as it is typed."""
+    """The range as typed: LOW,HIGH."""
     try:
         low, high = (float(part) for part in text.split(","))
     except ValueError:
@@ -44,12 +44,12 @@ def parse_range(text: str) -> ValueRange:
 
 
 def as_range(saved: Any) -> ValueRange | None:
-    """What model.json says."""
+    """The range in model.json."""
     return None if saved is None else ValueRange(*(float(value) for value in saved))
 
 
 def is_deep(picture: Image.Image) -> bool:
-    """Is it grey, of 16 or 32 bits or floats?"""
+    """Whether it is a grey picture of 16 or 32 bits or floats."""
     return picture.mode.startswith(("I", "F"))
 
 
@@ -68,7 +68,7 @@ def extremes(picture: Image.Image) -> tuple[float, float] | None:
 
 
 def spanning(found: Iterable[tuple[float, float] | None]) -> ValueRange | None:
-    """From the smallest of all values to the largest; None where there are none."""
+    """The range from the smallest to the largest value; None if there are none."""
     known = [pair for pair in found if pair is not None]
     if not known:
         return None
@@ -77,7 +77,7 @@ def spanning(found: Iterable[tuple[float, float] | None]) -> ValueRange | None:
 
 
 class Depths(NamedTuple):
-    """What the headers of the pictures of a folder say."""
+    """Facts from the headers of the pictures of a folder."""
 
     deep: list[str]  # 16-bit, 32-bit and float greys
     cut: list[str]  # with more than 8 bits per colour, of which the decoder keeps the upper 8
@@ -87,7 +87,7 @@ class Depths(NamedTuple):
         """For a person, before training."""
         told = []
         if self.deep and value_range is not None:
-            source = "as --range or the model says" if fixed else "their own range; --range LOW,HIGH fixes another"
+            source = "from --range or the model" if fixed else "measured; --range LOW,HIGH sets another range"
             told.append(
                 f"{len(self.deep)} pictures have more than 8 bits: values from {value_range.describe()} become black "
                 f"to white ({source})."
@@ -132,13 +132,13 @@ def look_at_header(path: Path, name: str, found: Depths) -> None:
 
 def measure(folder: Path, files: Sequence[str]) -> ValueRange | None:
     """The range of the values of deep pictures, all of which are read for it; None where none can be read."""
-    import joblib  # which takes long
+    import joblib  # slow
 
     def extremes_of(name: str) -> tuple[float, float] | None:
         try:
             with Image.open(folder / name) as picture:
                 return extremes(picture)
-        except Exception:  # a damaged file raises whatever; it is told when it is decoded
+        except Exception:  # damaged files raise many kinds of errors, reported when they are decoded
             return None
 
     with warnings.catch_warnings(action="ignore"), ThreadPoolExecutor(joblib.cpu_count()) as pool:

@@ -1,4 +1,4 @@
-"""Did the unlabelled examples help? In plain words, against training on the labels alone."""
+"""Did the unlabelled examples help, compared with training on the labels alone?"""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ CLEAR = 1.959964  # standard errors from which on a difference is clear: a 95% i
 
 
 class Verdict(NamedTuple):
-    """What is known of a run beside its floor, the same network trained on the labels alone."""
+    """A run compared with its floor, the same network trained on the labels alone."""
 
     tested: int = 0  # test examples with a label; 0 without a test set
     right: int = 0  # of them, by the run
@@ -28,7 +28,7 @@ class Verdict(NamedTuple):
 
     @property
     def difference(self) -> tuple[float, float, float]:
-        """In points, run minus floor, and its 95% interval, paired over the examples."""
+        """The difference in points, run minus floor, and its 95% interval, paired over the examples."""
         assert self.floor_right is not None and self.tested
         apart = self.only_run - self.only_floor
         mean = apart / self.tested
@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
 
     @property
     def clear(self) -> bool:
-        """Is it unlikely that the one was right more often than the other by chance? McNemar's exact test."""
+        """Whether the difference is significant by McNemar's exact test."""
         from scipy.stats import binomtest  # slow to import
 
         apart = self.only_run + self.only_floor
@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
 
 
 def make_verdict(truth: Tensor | None, run: Tensor | None, floor: Tensor | None, agreement: float | None) -> Verdict:
-    """From the true classes of the test examples (-1: unknown) and what run and floor predict for them."""
+    """The verdict from the true classes of the test examples (-1: unknown) and the predictions of run and floor."""
     if truth is None or run is None:
         return Verdict(agreement=agreement)
     known = truth >= 0
@@ -63,12 +63,13 @@ def make_verdict(truth: Tensor | None, run: Tensor | None, floor: Tensor | None,
     )
 
 
-def verdict_in_words(found: Verdict, noun: str, labels: int, run: str) -> list[str]:
-    """Whether the unlabelled examples helped, and what to do next; or what is not known."""
+def verdict_in_words(found: Verdict, noun: str, labels: int, run: str, suggest: str = "") -> list[str]:
+    """Whether the unlabelled examples helped, and what to do next. `suggest` is the command that suggests examples."""
     if not found.tested:
         return what_is_not_known(found, noun, run)
     accuracy = found.right / found.tested
-    more = f"To do better, label more: fewlabel suggest DATA --run {run} says which {noun}."
+    suggest = suggest or f"fewlabel suggest DATA --run {run}"
+    more = f"To do better, label more {noun}: `{suggest}` lists the most useful ones."
     if found.floor_right is None:
         return [f"{accuracy:.1%} of {found.tested:,} test {noun} are right.", more]
     mean, low, high = found.difference
@@ -79,21 +80,21 @@ def verdict_in_words(found: Verdict, noun: str, labels: int, run: str) -> list[s
         return [f"The unlabelled {noun} helped: {beside}", more]
     if high < 0 and found.clear:
         return [
-            f"The unlabelled {noun} did harm: {beside}",
-            "Train with --method supervised, check the labels with fewlabel audit, or label more: "
-            f"fewlabel suggest DATA --run {run} says which.",
+            f"The unlabelled {noun} lowered the accuracy: {beside}",
+            "Train with --method supervised, check the labels with `fewlabel audit`, or label more: "
+            f"`{suggest}` lists the most useful {noun}.",
         ]
     return [f"The unlabelled {noun} made no clear difference: {beside}", more]
 
 
 def what_is_not_known(found: Verdict, noun: str, run: str) -> list[str]:
-    sentences = ["Without a test set nobody knows how good the predictions are."]
+    sentences = ["Without a test set, the accuracy of the predictions is unknown."]
     if found.agreement is not None:
         sentences.append(
-            f"For {1 - found.agreement:.1%} of the unlabelled {noun} they differ from those of the labels alone; which "
-            "are right, the audit tells."
+            f"For {1 - found.agreement:.1%} of the unlabelled {noun}, the run and the labels alone predict different "
+            "classes; an audit shows which are right."
         )
     return [
         *sentences,
-        f"To find out: fewlabel audit {run} -n 30 -o audit.csv, and answer for 30 {noun}.",
+        f"To measure it, label 30 {noun}: `fewlabel audit {run} -n 30 -o audit.csv`.",
     ]

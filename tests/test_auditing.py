@@ -116,7 +116,7 @@ def test_the_round(place: Path) -> None:
     assert "fewlabel audit runs/first -n 30 -o audit.csv" in told
     assert "no audit yet" in fewlabel("audit", "runs/first", "--answers", "labels.csv", cwd=place).stderr
     told = done("audit", "runs/first", "-n", "10", "-o", "audit.csv", cwd=place)
-    assert "10 images to judge: audit.csv (images shown in audit.html)" in told
+    assert "10 images to label: audit.csv (images shown in audit.html)" in told
     with open(place / "audit.csv", newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 10 and all(set(row) == {"file", "label"} and not row["label"] for row in rows)
@@ -145,7 +145,7 @@ def test_the_round(place: Path) -> None:
     assert "labelled examples were drawn for the audit of" in refused.stderr and "--spend-audit" in refused.stderr
     assert not (place / "runs/second/recipe.json").exists()
     told = done(*words, "--spend-audit", cwd=place)
-    assert "Left out of training, as labelled (none): 1." in told
+    assert "Left out of training because they are labelled (none): 1." in told
     assert f"{8 + 8} labelled" in told
     assert f"left out of training: {rows[-2]['file']}." in (place / "runs/second/report.html").read_text()
 

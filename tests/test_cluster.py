@@ -180,7 +180,7 @@ def test_backend_and_scheduler_belong_together(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["paper", "run", "table7", "--scale", "smoke", "--out", str(tmp_path / "out"), *words]) == 2
-    assert capsys.readouterr().err == "fewlabel: --backend dask and --scheduler ADDRESS belong together.\n"
+    assert capsys.readouterr().err == "fewlabel: use --backend dask and --scheduler ADDRESS together.\n"
     assert not (tmp_path / "out").exists()
 
 
@@ -204,4 +204,4 @@ def test_pictures_are_encoded_on_a_cluster(
         found.append(features.read_bytes())
     assert found[0] == found[1] and len(found[0]) == 36 * 4 * 4
     assert main([*words, "--backend", "dask"]) == 2
-    assert "--backend dask and --scheduler ADDRESS need each other" in capsys.readouterr().err
+    assert "use --backend dask and --scheduler ADDRESS together" in capsys.readouterr().err

@@ -241,7 +241,12 @@ def test_every_part_leaves_something_of_every_class_to_learn_from() -> None:
 
 REFUSED = {
     "one label and no test": ([0, 0, 1], None, None, "a class of some has 1 labelled images.* without --test one more"),
-    "no label of a class": ([0, 0, -1], [0, 1], None, "a class of some has 0 labelled images: every class needs one"),
+    "no label of a class": (
+        [0, 0, -1],
+        [0, 1],
+        None,
+        "a class of some has 0 labelled images: each class needs at least one",
+    ),
     "more than there are": ([0, 0, 0, 1, 1], [0, 1], 3, "has 2 labelled images, 3 per class were asked for"),
     "no labels at all": ([-1, -1], None, None, "label"),
     "one label to be left out": ([0, 0, 1, 1], None, 1, "label"),
@@ -403,7 +408,7 @@ def test_drift_of_a_folder_without_test_pictures_warns(tmp_path: Path) -> None:
     done = fewlabel("drift", "photos", "--labels", labels, *SMALL, *ONLY, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
-    assert "Careful: there was no test set (--test), so labelled pictures were left out in turn." in said
+    assert "Warning: without a test set (--test), labelled pictures were held out in turn." in said
     for name in ("drift.csv", "drift.png"):
         assert (tmp_path / "drift" / name).stat().st_size > 0
 

@@ -55,7 +55,7 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_file_is_replaced_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, message in (("photo.png", "must end in .onnx"), ("other.onnx", "is there already")):
+    for name, message in (("photo.png", "must end in .onnx"), ("other.onnx", "already exists")):
         (tmp_path / name).write_bytes(b"mine")
         assert main(["export", str(tmp_path), "--onnx", str(tmp_path / name)]) == 2
         assert message in capsys.readouterr().err

@@ -115,7 +115,7 @@ def test_classes_in_another_order_are_the_same_classes() -> None:
     one, other = Images(pixels, labels, ("a", "b"), names), Images(pixels, 1 - labels, ("b", "a"), names)
     assert model.evaluate(one).accuracy == model.evaluate(other).accuracy
     for classes in (("a", "c"), ("a", "b", "c")):
-        with pytest.raises(UserError, match="other classes than the model"):
+        with pytest.raises(UserError, match="differ from those of the model"):
             model.evaluate(Images(pixels, labels, classes, names))
     with pytest.raises(UserError, match="none of the examples has a label"):
         model.evaluate(Images(pixels, torch.full((20,), -1), ("a", "b"), names))
@@ -131,7 +131,7 @@ def test_classes_in_another_order_are_the_same_classes() -> None:
         (["a.png", 3], "neither numbers nor pictures"),
         ("nofile.png", "cannot read the picture nofile.png"),
         (np.full((1, 16, 16, 3), np.nan), "NaN or infinity"),
-        (np.full((1, 16, 16, 3), 300.0), "outside of that"),
+        (np.full((1, 16, 16, 3), 300.0), "outside this range"),
     ],
 )
 def test_odd_inputs_are_one_sentence(inputs: Any, message: str) -> None:
@@ -233,7 +233,7 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
 
 def test_vectors_for_a_model_of_images() -> None:
     rows = Vectors(torch.zeros(2, 5), torch.zeros(2, dtype=torch.int64), ("a", "b"), ("1", "2"))
-    with pytest.raises(UserError, match="these are rows of 5 numbers; the model needs images of 16x16"):
+    with pytest.raises(UserError, match="the examples are rows of 5 numbers, but the model needs images of 16x16"):
         make_model().evaluate(rows)
 
 

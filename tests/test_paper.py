@@ -708,7 +708,7 @@ def test_an_interrupted_table_goes_on_and_is_shown(tmp_path: Path, capsys: pytes
     assert again.returncode == 0, again.stderr
     head, *lines, last = again.stdout.splitlines()
     assert head.startswith(f"6 runs, {len(stopped)} of them done.")
-    assert last == "See it: fewlabel paper show table7 --scale smoke --out out"
+    assert last == "To show it: fewlabel paper show table7 --scale smoke --out out"
     told = [line.split(":")[0] for line in (*stopped, *lines)]
     assert told == [
         f"digits, 2 a class, {method}, seed {seed}"
@@ -764,8 +764,8 @@ MISTAKES = {
     "paper show figure1 --scale fulll": "unknown scale 'fulll': did you mean full",
     "paper show table7 --format latx": "unknown format 'latx': did you mean latex",
     "paper run table7 --backend dusk": "unknown backend 'dusk': did you mean dask",
-    "paper run table7 --backend dask": "--backend dask and --scheduler ADDRESS belong together",
-    "paper run table7 --scheduler tcp://127.0.0.1:8786": "--backend dask and --scheduler ADDRESS belong together",
+    "paper run table7 --backend dask": "use --backend dask and --scheduler ADDRESS together",
+    "paper run table7 --scheduler tcp://127.0.0.1:8786": "use --backend dask and --scheduler ADDRESS together",
     "paper run table4 --data mnst": "unknown data set of table4 at this scale 'mnst': did you mean mnist",
     "paper run table8 --data mnist": "table8",
     "paper run table7 --scale smoke --jobs 0": "at least one job",

@@ -170,7 +170,7 @@ def test_resumed_by_as_many_processes_it_is_the_same_run(undisturbed: Path, tmp_
     shutil.copytree(tmp_path / "run", tmp_path / "other" / "run")
     output, _ = finished("-m", "fewlabel", *WORDS, "run", "--resume", cwd=tmp_path)
     assert f"continuing after step {saved[1]['step']}" in output
-    assert "bits may differ" not in output
+    assert "may not be bit-identical" not in output
     assert_same_run(undisturbed, tmp_path / "run")
 
     done = fewlabel(*WORDS, "run", "--resume", cwd=tmp_path / "other")  # by another number of them
@@ -211,7 +211,7 @@ def test_what_cannot_work_is_said_once(tmp_path: Path) -> None:
     with torchrun("-m", "fewlabel", *WORDS, "run", "--device", "cpu:0", cwd=tmp_path) as launcher:
         _, errors = launcher.communicate(timeout=240)
     assert launcher.returncode != 0
-    assert errors.count("is one device: give cpu") == 1
+    assert errors.count("is one device: use cpu") == 1
     assert "another process of this run has ended" not in errors
     assert not (tmp_path / "run").exists()
 
@@ -233,10 +233,15 @@ def test_what_several_processes_cannot_do() -> None:
     Ranks(3, 4).check(cpu, batch=4, share_norms=True)
     Ranks(0, 2).check(cpu, batch=4, share_norms=False)
     for device, count, shared, message in (
-        (cpu, 5, True, "5 processes need at least 5 labelled examples a step: raise --batch"),
-        (cpu, 3, False, "3 processes need at least 6 labelled examples a step: raise --batch"),  # two for each norm
+        (cpu, 5, True, "5 processes need at least 5 labelled examples per step: increase --batch"),
+        (
+            cpu,
+            3,
+            False,
+            "3 processes need at least 6 labelled examples per step: increase --batch",
+        ),  # two for each norm
         (torch.device("mps"), 2, True, "cannot share the device mps"),
-        (torch.device("cuda:1"), 2, True, "--device cuda:1 is one device: give cuda"),
+        (torch.device("cuda:1"), 2, True, "--device cuda:1 is one device: use cuda"),
     ):
         with pytest.raises(UserError, match=message):
             Ranks(0, count).check(device, batch=4, share_norms=shared)

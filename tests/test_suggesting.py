@@ -99,7 +99,7 @@ def test_uncertain_and_diverse() -> None:
         (np.array([[np.nan, 1.0]]), 1, None, "without NaN"),
         (np.eye(3), 0, None, "at least 1, not 0"),
         (np.eye(3), 1, [0, 1], "3 rows and 2 labels"),
-        (np.eye(3), 1, [0, 1, 0], "every example has a label already"),
+        (np.eye(3), 1, [0, 1, 0], "every example already has a label"),
     ],
 )
 def test_what_cannot_work(rows: np.ndarray, n: int, labels: object, message: str) -> None:

@@ -50,7 +50,7 @@ def test_twelve_bits_are_not_black(microscope: Path) -> None:
     assert found.train.kind.value_range == ValueRange(100, 4095)
     assert (
         "8 pictures have more than 8 bits: values from 100 to 4095 become black to white "
-        "(their own range; --range LOW,HIGH fixes another)." in found.notes
+        "(measured; --range LOW,HIGH sets another range)." in found.notes
     )
 
 
@@ -153,7 +153,7 @@ def test_from_the_command_line(microscope: Path, tmp_path: Path, capsys: pytest.
     run = str(tmp_path / "run")
     words = ["--encoder", "none", "--network", "mlp", "--steps", "2", "--no-floor", "--out", run]
     assert main(["train", str(microscope), *words, "--range", "0,4095"]) == 0
-    assert "values from 0 to 4095 become black to white (as --range" in capsys.readouterr().out.replace("\n", " ")
+    assert "values from 0 to 4095 become black to white (from --range" in capsys.readouterr().out.replace("\n", " ")
     assert load_model(run).kind.value_range == ValueRange(0, 4095)
     assert main(["predict", run, str(microscope), "-o", str(tmp_path / "p.csv")]) == 0
     (microscope / "a").rename(microscope / "unlabelled")

@@ -35,7 +35,7 @@ def test_counts_and_interval() -> None:
             "The unlabelled images helped: 80.0% of 100 test images are right, with the 8 labels alone 65.0%",
         ),
         ((60, 6, 5, 29), "The unlabelled images made no clear difference"),
-        ((60, 5, 20, 15), "The unlabelled images did harm"),
+        ((60, 5, 20, 15), "The unlabelled images lowered the accuracy"),
         ((990, 4, 0, 6), "The unlabelled images made no clear difference"),  # four may be chance
         ((100, 0, 0, 0), "The unlabelled images made no clear difference"),
     ],
@@ -43,12 +43,14 @@ def test_counts_and_interval() -> None:
 def test_words(counts: tuple[int, int, int, int], said: str) -> None:
     first, second = verdict_in_words(made(*counts), "images", 8, "runs/x")
     assert first.startswith(said)
-    assert "fewlabel suggest DATA --run runs/x" in second
+    assert "`fewlabel suggest DATA --run runs/x`" in second
+    command = "fewlabel suggest photos --run runs/x"
+    assert f"`{command}`" in verdict_in_words(made(*counts), "images", 8, "runs/x", command)[1]
 
 
 def test_what_is_not_known() -> None:
     sentences = verdict_in_words(make_verdict(None, None, None, 0.875), "images", 8, "runs/x")
-    assert sentences[0] == "Without a test set nobody knows how good the predictions are."
+    assert sentences[0] == "Without a test set, the accuracy of the predictions is unknown."
     assert "12.5% of the unlabelled images" in sentences[1]
     assert "fewlabel audit runs/x -n 30 -o audit.csv" in sentences[2]
     assert len(verdict_in_words(make_verdict(None, None, None, None), "images", 8, "runs/x")) == 2

@@ -1,6 +1,6 @@
 """Changes of colour on a whole batch, in Pillow's own arithmetic. Images are uint8 (n, C, H, W); each has its factor.
 
-A factor of 1 leaves the image as it is, 0 gives the plain one; more than 1 goes beyond. Where an image has one channel
+A factor of 1 keeps the image, 0 gives the plain one, and more than 1 exaggerates. Where an image has one channel
 only, there is no colour to change.
 """
 
@@ -52,7 +52,7 @@ def hue(images: Tensor, turn: Tensor) -> Tensor:
 
 
 def rounded(values: Tensor) -> Tensor:
-    """To single precision, as Pillow keeps what it computes in double."""
+    """Round to single precision, in which Pillow stores its double-precision results."""
     return values.float().double()
 
 
@@ -70,7 +70,7 @@ def mean_grey(images: Tensor) -> Tensor:
 
 
 def blend(plain: Tensor, images: Tensor, factor: Tensor) -> Tensor:
-    """From `plain` (factor 0) to the image itself (factor 1) and beyond."""
+    """Blend from `plain` (factor 0) to the image itself (factor 1) and beyond."""
     plain = plain.float()
     mixed = plain + factor.float().view(-1, 1, 1, 1) * (images.float() - plain)
     return mixed.clamp(0, 255).to(torch.uint8)

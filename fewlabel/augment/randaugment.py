@@ -70,7 +70,7 @@ def values(images: Tensor) -> Tensor:
 
 
 def strength(level: Tensor) -> Tensor:
-    """Of a change that blends: the factor 0.05 + 0.09 v."""
+    """The factor of a blending operation: 0.05 + 0.09 v."""
     return 0.05 + 0.09 * level.double()
 
 

@@ -65,7 +65,7 @@ def places(start: Tensor, length: Tensor, side: int, count: int) -> Tensor:
 
 
 def jitter(images: Tensor, draws: Draws, without: Collection[str] = ()) -> Tensor:
-    """With probability 0.8 all four changes of colour, in an order and by factors that each image draws for itself."""
+    """Apply all four changes of colour with probability 0.8, in an order and by factors drawn for each image."""
     order = draws.uniform(len(JITTER)).argsort(1)
     chosen = draws.uniform() < 0.8
     change = 2 * draws.uniform(len(JITTER)) - 1

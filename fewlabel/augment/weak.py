@@ -1,4 +1,4 @@
-"""The weak view: a mirror image where that is harmless, and a shift by up to an eighth of the side."""
+"""The weak view: a random flip where that is harmless, and a shift by up to an eighth of the side."""
 
 from collections.abc import Collection
 
@@ -35,7 +35,7 @@ def reflect(position: Tensor, side: int) -> Tensor:
 
 
 def take(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Of image n, the pixels at rows[n] (N, H) x columns[n] (N, W)."""
+    """The pixels of image n at rows[n] (N, H) x columns[n] (N, W)."""
     count, channels, height, width = images.shape
     position = rows[:, :, None] * width + columns[:, None, :]  # (N, H, W)
     position = position.view(count, 1, height * width).expand(count, channels, height * width)

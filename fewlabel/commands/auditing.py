@@ -1,4 +1,4 @@
-"""audit: how good are the predictions, by the answers of a person."""
+"""audit: the accuracy of the predictions, from the answers of a person."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,15 +18,15 @@ def audit(
     run: Annotated[str, Parameter(help="directory of a finished run")],
     /,
     *,
-    n: Annotated[int, Parameter(name=["-n", "--number"], help="how many to draw")] = 30,
+    n: Annotated[int, Parameter(name=["-n", "--number"], help="number of examples to draw")] = 30,
     output: Annotated[
         str, Parameter(alias="-o", help="CSV file to write: file,label with empty labels, shuffled, without guesses")
     ] = "audit.csv",
-    answers: Annotated[str | None, Parameter(help="the filled-in file: compute the accuracy from it")] = None,
+    answers: Annotated[str | None, Parameter(help="the filled-in CSV file, to compute the accuracy")] = None,
     root: Annotated[str | None, Parameter(help="folder with the official files of a named data set")] = None,
     overwrite: Annotated[bool, Parameter(help="replace the output file", negative="")] = False,
 ) -> None:
-    """Measure the accuracy of a run's predictions from your answers about a few of them."""
+    """Measure the accuracy of a run's predictions on a few examples that you label."""
     directory = RunDirectory(run)
     directory.facts_to_continue()  # is it a run? before anything is written into it
     with directory:
@@ -41,7 +41,7 @@ def draw(run: RunDirectory, n: int, path: Path, root: str | None, overwrite: boo
     check_output(path, "--output", overwrite, page=True)
     page = start_audit(run, n, path, root)
     noun = load_model(run.path).kind.noun
-    print(f"{n} {noun} to judge: {path} ({noun} shown in {page})")
+    print(f"{n} {noun} to label: {path} ({noun} shown in {page})")
     print(f"Fill in the column label, then: fewlabel audit {run.path} --answers {path}")
 
 

@@ -1,4 +1,4 @@
-"""drift: which augmentations change the meaning of one's pictures."""
+"""drift: which augmentations change the meaning of pictures."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,10 +17,10 @@ def drift(
     /,
     *,
     labels: Annotated[
-        str | None, Parameter(help="CSV file with the header file,label that labels pictures of the folder")
+        str | None, Parameter(help="CSV file with the columns file and label, for pictures of the folder")
     ] = None,
     labels_per_class: Annotated[
-        int | None, Parameter(help="use this many labels per class; default as many as the rarest has, at most 500")
+        int | None, Parameter(help="number of labels per class; default that of the rarest class, at most 500")
     ] = None,
     test: Annotated[str | None, Parameter(help="held-out test folder, one subfolder per class")] = None,
     root: Annotated[str | None, Parameter(help="folder with the official files of a named data set")] = None,
@@ -28,9 +28,9 @@ def drift(
         int | None, Parameter(help="resize pictures of a folder to this side; default 32 for small ones, else 64")
     ] = None,
     only: Annotated[str | None, Parameter(help="augmentations to try, separated by commas; default all")] = None,
-    seeds: Annotated[int, Parameter(help="draws of labels and weights, where there is a test set")] = 5,
+    seeds: Annotated[int, Parameter(help="number of random draws of labels and weights, with a test set")] = 5,
     network: Annotated[str, Parameter(help="cnn, mlp or wrn-DEPTH-WIDTH")] = "cnn",
-    jobs: Annotated[int | None, Parameter(help="models at a time; default one per core")] = None,
+    jobs: Annotated[int | None, Parameter(help="number of models trained in parallel; default one per core")] = None,
     out: Annotated[str, Parameter(help="folder for drift.png and drift.csv")] = "drift",
 ) -> None:
     """Find augmentations that change the meaning of your pictures."""

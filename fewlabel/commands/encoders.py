@@ -1,4 +1,4 @@
-"""encoders, cache: pre-trained encoders by name, and what is kept on disk of their work."""
+"""encoders, cache: pre-trained encoders by name, and the cache of their features."""
 
 from importlib.util import find_spec
 from typing import Annotated
@@ -19,7 +19,7 @@ TEXTS = "sentence-transformers/NAME"
 
 
 def encoders() -> None:
-    """List the pre-trained encoders, and how to get those that are not installed."""
+    """List the pre-trained encoders and how to install them."""
     table, others = Table("name", "input", "features", "size", "licence", "installed"), Table("name", "", "installed")
     missing: dict[str, list[str]] = {}  # how to get it -> names
 
@@ -39,7 +39,7 @@ def encoders() -> None:
     there = installed(TEXTS, find_spec("sentence_transformers") is not None, INSTALL)
     others.add_row(TEXTS, "texts: a model of sentence-transformers (also hf/ORG/NAME)", there)
     there = installed("FILE.onnx", find_spec("onnxruntime") is not None, EXPORT)
-    others.add_row("FILE.onnx", "a model of yours in an ONNX file", there)
+    others.add_row("FILE.onnx", "your own model in an ONNX file", there)
     others.add_row("RUN", "the network of a finished run", "yes")
     others.add_row("none", "no encoder: train from scratch", "yes")
     console = Console(soft_wrap=True, highlight=False)
@@ -51,10 +51,10 @@ def encoders() -> None:
 
 
 def cache(
-    action: Annotated[str | None, Parameter(help="`clear` empties it")] = None,
+    action: Annotated[str | None, Parameter(help="`clear` deletes everything in the cache")] = None,
     /,
 ) -> None:
-    """Show what is kept on disk to save time: decoded pictures and features. It can be made again at any time."""
+    """Show or clear the cache of decoded pictures and features. It is rebuilt when needed."""
     if action not in (None, "clear"):
         raise unknown("action", str(action), ["clear"])
     console = Console(soft_wrap=True, highlight=False)

@@ -19,23 +19,23 @@ COMMANDS = {  # name -> where it is, and its help
     "studio": ("studio:studio", "Label, train, review, audit and export on one page, in your browser."),
     "suggest": ("suggesting:suggest", "Suggest which pictures, texts or rows to label first."),
     "train": ("training:train_for", "Train a classifier; write model, predictions and report."),
-    "pretrain": ("training:pretrain_for", "Train a network without any label, to be used as --encoder."),
-    "repeat": ("training:repeat", "Train again as a run was trained, from its recipe.json."),
+    "pretrain": ("training:pretrain_for", "Train a network without labels, for use as --encoder."),
+    "repeat": ("training:repeat", "Repeat a run from its recipe.json."),
     "predict": ("models:predict", "Label pictures, texts or rows of a table with a trained model."),
     "evaluate": ("models:evaluate", "Measure the accuracy of a trained model on labelled examples."),
-    "audit": ("auditing:audit", "Measure the accuracy of a run's predictions from your answers about a few of them."),
-    "export": ("models:export", "Write a trained model as ONNX, with the preprocessing inside."),
-    "report": ("models:report", "Write the report of a finished run again."),
-    "methods": ("methods:methods", "List the methods with their settings, or describe one."),
-    "encoders": ("encoders:encoders", "List the pre-trained encoders, and how to get those that are not installed."),
-    "cache": ("encoders:cache", "Show what is kept on disk to save time: decoded pictures and features."),
+    "audit": ("auditing:audit", "Measure the accuracy of a run's predictions on a few examples that you label."),
+    "export": ("models:export", "Export a trained model to ONNX, preprocessing included."),
+    "report": ("models:report", "Rewrite the report of a finished run."),
+    "methods": ("methods:methods", "List the methods with their settings, or describe one method."),
+    "encoders": ("encoders:encoders", "List the pre-trained encoders and how to install them."),
+    "cache": ("encoders:cache", "Show or clear the cache of decoded pictures and features."),
     "drift": ("drift:drift", "Find augmentations that change the meaning of your pictures."),
 }
 WITH_METHOD = ("train", "pretrain")  # whose options depend on the method
 PAPER = "paper"
 PAPER_COMMANDS = {
     "list": ("paper:list_exhibits", "List the tables and figures."),
-    "run": ("paper:run", "Do the runs behind a table or figure; finished ones are not done again."),
+    "run": ("paper:run", "Run the experiments behind a table or figure; finished runs are skipped."),
     "show": ("paper:show", "Print a table, ours beside the paper's, or draw a figure as PNG and SVG."),
 }
 
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def drop_output() -> None:
-    """What cannot be written to the output is given up, so that Python does not complain of it at its end."""
+    """Give up on output that cannot be written, so that Python does not report it at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -87,12 +87,12 @@ def drop_output() -> None:
 
 
 def on_one_line(message: str) -> str:
-    """A name in it may hold anything: line breaks, say, or codes that a terminal obeys."""
+    """Names in a message may contain line breaks or terminal control codes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in message)
 
 
 def shown_default(value: object) -> str | None:
-    """In the help, where there is something to show."""
+    """Whether the help shows the default."""
     return None if value is None or value is False or value == "" else str(value)
 
 
@@ -109,7 +109,7 @@ def make_app(words: Sequence[str]) -> App:
         suppress_keyboard_interrupt=False,  # main() tells what was saved
         default_parameter=Parameter(show_default=shown_default),
     )
-    about_paper = "The paper's tables and figures: list them, run what they rest on, show them."
+    about_paper = "The paper's tables and figures: list, run and show them."
     paper = App(name=PAPER, help=about_paper, sort_key=len(COMMANDS))
     for group, commands in ((app, COMMANDS), (paper, PAPER_COMMANDS)):
         for position, (name, (place, text)) in enumerate(commands.items()):

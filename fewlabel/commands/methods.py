@@ -1,4 +1,4 @@
-"""methods: the list of methods with their settings, or all about one."""
+"""methods: list the methods with their settings, or describe one."""
 
 from typing import Annotated
 
@@ -13,14 +13,14 @@ from ..training.cost import try_step
 AFTER_PLUS = TERMS | SELF_SUPERVISED
 
 
-def methods(name: Annotated[str | None, Parameter(help="describe this one")] = None, /) -> None:
-    """List the methods with their settings, or describe one."""
+def methods(name: Annotated[str | None, Parameter(help="name of the method to describe")] = None, /) -> None:
+    """List the methods with their settings, or describe one method."""
     console = Console(highlight=False)
     if name:
         name = name.removeprefix("+")
         for part, method in ({name: AFTER_PLUS[name]} if name in AFTER_PLUS else parts_of(name)).items():
             print_method(console, part, method)
-            console.print(f"    The code: {method.__module__.replace('.', '/')}.py")
+            console.print(f"    Code: {method.__module__.replace('.', '/')}.py")
         console.print(cost(f"fixmatch+{name}" if name in AFTER_PLUS else name), soft_wrap=True)
         if name in SELF_SUPERVISED:
             console.print(f"As a first stage: fewlabel train digits --labels-per-class 2 --pretrain {name}")
@@ -28,10 +28,10 @@ def methods(name: Annotated[str | None, Parameter(help="describe this one")] = N
     for part, method in {**METHODS, **AFTER_PLUS}.items():
         print_method(console, part, method)
     for alias, meaning in ALIASES.items():
-        console.print(f"[bold]{alias}[/]  is another name of {meaning}")
+        console.print(f"[bold]{alias}[/]  is another name for {meaning}")
     console.print(
-        f"\n{', '.join(f'+{term}' for term in AFTER_PLUS)} may follow every method: mixmatch+icl. "
-        f"{', '.join(SELF_SUPERVISED)} need no labels: --pretrain simclr makes one a first stage. "
+        f"\n{', '.join(f'+{term}' for term in AFTER_PLUS)} can be added to any method: mixmatch+icl. "
+        f"{', '.join(SELF_SUPERVISED)} need no labels and can be a first stage: --pretrain simclr. "
         "`fewlabel methods NAME` describes one.",
         soft_wrap=True,
     )

@@ -1,4 +1,4 @@
-"""predict, evaluate, export, report: what one does with a trained model."""
+"""predict, evaluate, export, report: commands on a trained model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -34,25 +34,25 @@ def predict(
         str,
         Parameter(alias="-o", help="CSV file to write: file, label, guess, confirmed, confidence, a column per class"),
     ] = "predictions.csv",
-    min_confidence: Annotated[float, Parameter(help="examples with less confidence go into --review instead")] = 0.0,
-    review: Annotated[str, Parameter(help="CSV file of those, least confident first")] = "review.csv",
+    min_confidence: Annotated[float, Parameter(help="write examples with less confidence to --review instead")] = 0.0,
+    review: Annotated[str, Parameter(help="CSV file for those examples, least confident first")] = "review.csv",
     sort: Annotated[
         str | None,
         Parameter(help="copy the pictures into this folder, one subfolder per class; unsure ones into review/"),
     ] = None,
     link: Annotated[bool, Parameter(help="with --sort: make links instead of copies", negative="")] = False,
-    overwrite: Annotated[bool, Parameter(help="replace files even if they were corrected", negative="")] = False,
+    overwrite: Annotated[bool, Parameter(help="replace the files, even if you corrected them", negative="")] = False,
     device: Device = None,
 ) -> None:
     """Label pictures, texts or rows of a table with a trained model."""
     for file, flag in ((output, "--output"), *(((review, "--review"),) if min_confidence else ())):
         check_output(Path(file), flag, overwrite)
     if min_confidence and Path(output).resolve() == Path(review).resolve():
-        raise UserError(f"--output and --review are the same file, {review}: name two.")
+        raise UserError(f"--output and --review are the same file, {review}: choose two different files.")
     if not 0 <= min_confidence <= 1:
         raise UserError(f"--min-confidence must be between 0 and 1, not {min_confidence:g}.")
     if link and sort is None:
-        raise UserError("--link is for --sort FOLDER.")
+        raise UserError("--link needs --sort FOLDER.")
     if sort is not None and (Path(path).suffix == ".npz" or is_row_file(path)):
         raise UserError(f"--sort is for pictures: the rows of {path} cannot be sorted into folders.")
     model = load_model(run, device)
@@ -64,7 +64,7 @@ def predict(
     print(f"{len(sure)} {noun} labelled, {len(sure.skipped)} could not be read: {output}")
     if not model.calibrated:
         print(
-            "Note: the confidence of this model is not calibrated, so 0.9 may be right less often than that; "
+            "Note: the confidence of this model is not calibrated, so predictions with 0.9 may be right less often; "
             "to calibrate it: `fewlabel evaluate --calibrate` with labelled examples."
         )
     if min_confidence:
@@ -76,7 +76,8 @@ def predict(
         print(f"{sum(folders.values())} {noun} {'linked' if link else 'copied'} into {sort}: {counts}")
         if count := elsewhere(Path(sort), sure, unsure):
             print(
-                f"{count} of them lie in another folder of {sort} too, from an earlier sorting: remove those yourself."
+                f"{count} of them are also in another folder of {sort}, from an earlier sorting: delete those copies "
+                "yourself."
             )
 
 
@@ -102,7 +103,7 @@ def evaluate(
     device: Device = None,
     mistakes: Annotated[
         str | None,
-        Parameter(help="page for the misclassified examples (mistakes.html); a CSV file is written beside it"),
+        Parameter(help="HTML page to write with the misclassified examples; a CSV file is written beside it"),
     ] = None,
     calibrate: Annotated[
         bool, Parameter(help="calibrate the model's confidence on these examples (temperature scaling) and save it")
@@ -127,8 +128,8 @@ def evaluate(
     console.print(f"Expected calibration error: {100 * found.calibration_error:.1f} points")
     if count := trained_on(run, data, examples, found):
         console.print(
-            f"Warning: {count} of these {model.kind.noun} are labels that the model was trained on, which tells little "
-            f"about others. For an honest figure: fewlabel audit {run}",
+            f"Warning: the model was trained on {count} of these {model.kind.noun}, so this says little about "
+            f"others. For a fair measurement: fewlabel audit {run}",
             soft_wrap=True,
             markup=False,
         )
@@ -161,14 +162,14 @@ def export(
     run: Run,
     /,
     *,
-    onnx: Annotated[str, Parameter(help="the file to write")] = "model.onnx",
-    overwrite: Annotated[bool, Parameter(help="replace a file that is there", negative="")] = False,
+    onnx: Annotated[str, Parameter(help="ONNX file to write")] = "model.onnx",
+    overwrite: Annotated[bool, Parameter(help="replace an existing file", negative="")] = False,
 ) -> None:
-    """Write a trained model as ONNX, with the preprocessing inside."""
+    """Export a trained model to ONNX, preprocessing included."""
     if Path(onnx).suffix != ".onnx":
         raise UserError(f"--onnx must end in .onnx, not {Path(onnx).name}.")
     if Path(onnx).exists() and not overwrite:
-        raise UserError(f"{onnx} is there already: replace it with --overwrite.")
+        raise UserError(f"{onnx} already exists: replace it with --overwrite.")
     model = load_model(run, "cpu")
     model.export(onnx)
     _, shape, dtype = model.kind.exported()
@@ -189,7 +190,7 @@ def report(
         str | None, Parameter(help="folder with the official files of a named data set; default as before")
     ] = None,
 ) -> None:
-    """Write the report of a finished run again, from its files and its data."""
+    """Rewrite the report of a finished run from its files and data."""
     directory = RunDirectory(run)
     remake_report(directory, root)
     print(f"Report: {directory / REPORT}")

@@ -43,7 +43,7 @@ Action = Callable[..., None]
 
 
 def train_command(action: Action, words: Sequence[str]) -> Callable[..., None]:
-    """`train` with the options that these words may use; it calls `action(recipe, resume, overwrite)`."""
+    """The command `train` with the options for these arguments; it calls `action(recipe, resume, overwrite)`."""
     recipe = parameters_of(Recipe)
     del recipe["settings"]
     parts = parts_of(chosen(words, "--method", Recipe.method))
@@ -55,7 +55,7 @@ def train_command(action: Action, words: Sequence[str]) -> Callable[..., None]:
 
 
 def pretrain_command(action: Action, words: Sequence[str]) -> Callable[..., None]:
-    """`pretrain`: what a recipe says about a training without labels."""
+    """The command `pretrain`, with the fields of a recipe that apply without labels."""
     recipe = parameters_of(Recipe)
     method = chosen(words, "--method", FIRST)
     check_first_stage(method)
@@ -65,17 +65,17 @@ def pretrain_command(action: Action, words: Sequence[str]) -> Callable[..., None
         "batch": recipe["pretrain_batch"]._replace(setting=Setting("examples per step", least=2, group=TRAINING)),
         "images": recipe["pretrain_images"]._replace(
             setting=Setting(
-                "length in images, all views counted; default 1,200,000, but each image at most 400 times",
+                "length in images, counting views; default 1,200,000, at most 400 per image",
                 least=1,
                 group=TRAINING,
             )
         ),
-        "steps": recipe["steps"]._replace(setting=Setting("length in steps instead", least=1, group=TRAINING)),
+        "steps": recipe["steps"]._replace(setting=Setting("length in steps", least=1, group=TRAINING)),
         "minutes": recipe["minutes"]._replace(
-            setting=Setting("train for about this long instead: steps are timed first", above=0, group=TRAINING)
+            setting=Setting("length in minutes; steps are timed first", above=0, group=TRAINING)
         ),
         "evaluations": recipe["evaluations"]._replace(
-            setting=Setting("how often nearest neighbours are compared; default 20", least=1, group=ADVANCED)
+            setting=Setting("number of nearest-neighbour evaluations; default 20", least=1, group=ADVANCED)
         ),
         "precision": recipe["pretrain_precision"],
         "learning_rate": recipe["pretrain_rate"]._replace(setting=Setting("default 0.3", above=0, group=TRAINING)),
@@ -122,7 +122,7 @@ def option(name: str, declared: Declared, flag: str, group: Group, negative: str
 
 
 def described(declared: Declared, **more: Any) -> Any:
-    """The type with what the parser needs to know."""
+    """The type, annotated for the parser."""
     return Annotated[declared.annotation, Parameter(help=declared.setting.help, **more)]
 
 
@@ -143,7 +143,7 @@ def identifier(part: str, setting: str) -> str:
 
 
 def chosen(words: Sequence[str], flag: str, default: str = "") -> str:
-    """What a flag says, before the rest can be parsed."""
+    """The value of a flag, read before the rest can be parsed."""
     value = default
     for position, word in enumerate(words):
         if word == flag and position + 1 < len(words):

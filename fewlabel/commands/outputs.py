@@ -1,4 +1,4 @@
-"""Files that commands write: never over somebody's work."""
+"""Checks of output files: a user's work is never overwritten."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ from ..pages import is_foreign
 
 
 def check_output(path: Path, flag: str, overwrite: bool, *, page: bool = False) -> None:
-    """Before any work: may this CSV file be written, and the page beside it?"""
+    """Check before any work that this CSV file and the page beside it may be written."""
     if path.suffix.lower() != ".csv":
         raise UserError(f"{flag} must end in .csv, not {path.name}.")
     if not path.absolute().parent.is_dir():
-        raise UserError(f"there is no folder {path.absolute().parent} for {flag}.")
+        raise UserError(f"the folder {path.absolute().parent} of {flag} does not exist.")
     if holds_work(path) and not overwrite:
-        raise UserError(f"{path} is there already, with labels or other content: replace it with --overwrite.")
+        raise UserError(f"{path} already exists, with labels or other content: replace it with --overwrite.")
     if page and is_foreign(path.with_suffix(".html")) and not overwrite:
         raise UserError(
-            f"{path.with_suffix('.html')} is there already and holds something else: choose another {flag}."
+            f"{path.with_suffix('.html')} already exists and was not written by fewlabel: choose another {flag}."
         )

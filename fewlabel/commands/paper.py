@@ -14,7 +14,7 @@ from ..paper.figures import FIGURES
 from ..paper.runs import estimate, exhibit_of, recipes_of, run_exhibit, work_of
 from ..paper.show import FORMATS, TABLES
 
-Name = Annotated[str, Parameter(help="of a table or figure, see `fewlabel paper list`")]
+Name = Annotated[str, Parameter(help="name of a table or figure, see `fewlabel paper list`")]
 Root = Annotated[str | None, Parameter(help="folder with the official files of the data sets")]
 
 
@@ -34,19 +34,19 @@ def run(
     root: Root = None,
     data: Annotated[str | None, Parameter(help="only the runs on this data set")] = None,
     out: Annotated[str, Parameter(help="folder for runs and results, shared by all tables and figures")] = "runs/paper",
-    jobs: Annotated[int, Parameter(help="runs at a time, which share the cores")] = 2,
+    jobs: Annotated[int, Parameter(help="number of parallel runs, which share the cores")] = 2,
     backend: Annotated[
         str, Parameter(help="local: processes of this machine; dask: the workers of a cluster")
     ] = "local",
     scheduler: Annotated[str | None, Parameter(help="address of the cluster's scheduler, for --backend dask")] = None,
 ) -> None:
-    """Do the runs behind a table or figure; finished ones are not done again."""
+    """Run the experiments behind a table or figure; finished runs are skipped."""
     if backend not in ("local", "dask"):
         raise unknown("backend", backend, ("local", "dask"))
     if (backend == "dask") != (scheduler is not None):
-        raise UserError("--backend dask and --scheduler ADDRESS belong together.")
+        raise UserError("use --backend dask and --scheduler ADDRESS together.")
     if scheduler and not isinstance(work_of(name, scale), tuple):
-        raise UserError(f"{name} needs no grid of runs: a cluster is of no use to it.")
+        raise UserError(f"{name} has no runs to distribute: leave out --backend and --scheduler.")
     if recipes := recipes_of(name, scale, root, data):
         left, seconds = estimate(recipes, Path(out), jobs)
         when = f"about {duration(seconds)}{' on this machine' if scheduler else ''}"
@@ -68,7 +68,7 @@ def run(
         raise KeyboardInterrupt("stopped; run the same command to continue.") from stop
     if failed:
         raise UserError(f"{len(failed)} runs failed (see above): run the same command to try them again.")
-    print(f"See it: fewlabel paper show {name} --scale {scale} --out {out}")
+    print(f"To show it: fewlabel paper show {name} --scale {scale} --out {out}")
 
 
 def duration(seconds: float) -> str:
@@ -81,10 +81,10 @@ def show(
     name: Name,
     /,
     *,
-    scale: Annotated[str, Parameter(help="of which runs: full, cpu or smoke")] = "cpu",
+    scale: Annotated[str, Parameter(help="scale of the runs: full, cpu or smoke")] = "cpu",
     root: Root = None,
     out: Annotated[str, Parameter(help="folder with runs and results; figures are written there")] = "runs/paper",
-    format: Annotated[str, Parameter(help="of a table: markdown, latex, html or json")] = "markdown",
+    format: Annotated[str, Parameter(help="format of a table: markdown, latex, html or json")] = "markdown",
 ) -> None:
     """Print a table, ours beside the paper's, or draw a figure as PNG and SVG."""
     exhibit = exhibit_of(name)

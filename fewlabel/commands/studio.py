@@ -27,7 +27,7 @@ def studio(
     host: Annotated[
         str, Parameter(help="address to listen on; any other than the default lets other machines connect")
     ] = LOCAL,
-    no_browser: Annotated[bool, Parameter(help="print the address only", negative="")] = False,
+    no_browser: Annotated[bool, Parameter(help="print the address without opening a browser", negative="")] = False,
 ) -> None:
     """Label, train, review, audit and export on one page, in your browser."""
     try:
@@ -43,7 +43,7 @@ def studio(
         raise UserError(f"--port must be between 0 and 65535, not {port}.")
     if host not in (LOCAL, "localhost"):
         print(
-            f"Warning: --host {host} lets other machines connect. Whoever has the address below can see the pictures "
+            f"Warning: --host {host} lets other machines connect. Anyone with the address below can see the pictures "
             "and change labels, and the connection is not encrypted.",
             file=sys.stderr,
         )

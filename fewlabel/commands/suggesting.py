@@ -1,4 +1,4 @@
-"""suggest: what to label first."""
+"""suggest: which examples to label first."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,7 @@ def suggest(
     data: Annotated[str, Parameter(help="folder of pictures, file of texts or rows, .npz file, or a named data set")],
     /,
     *,
-    n: Annotated[int, Parameter(name=["-n", "--number"], help="how many to suggest")] = 20,
+    n: Annotated[int, Parameter(name=["-n", "--number"], help="number of examples to suggest")] = 20,
     output: Annotated[
         str, Parameter(alias="-o", help="CSV file to write: file,label with empty labels, the most useful first")
     ] = "to-label.csv",
@@ -44,7 +44,8 @@ def suggest(
     roles = Roles.of(text_column, label_column, id_column, drop)
     if run is not None and roles != Roles():
         raise UserError(
-            "with --run the columns are those that it was trained on: leave out --text-column and the like."
+            "with --run the columns are those of that run: leave out --text-column, --label-column, --id-column and "
+            "--drop."
         )
     examples, found = suggest_examples(
         data,
@@ -63,5 +64,5 @@ def suggest(
     covered = f", {found.covered} of which have a label already" if found.covered else ""
     print(
         f"They come from {found.groups} groups of similar {noun}{covered}. Classes may still be missing: label these, "
-        "and go on until you have seen every class."
+        "and continue until you have seen every class."
     )

@@ -31,7 +31,7 @@ def pretrain_for(words: Sequence[str]) -> Callable[..., None]:
 
 
 def stoppable(train: Callable[..., object], name: str, words: Sequence[str]) -> Callable[..., None]:
-    """Trains by a recipe; where Ctrl-C stops it, the command that continues is told."""
+    """Train a recipe; after Ctrl-C, print the command that continues."""
 
     def run_recipe(recipe: Recipe, resume: bool, overwrite: bool) -> None:
         try:
@@ -44,7 +44,7 @@ def stoppable(train: Callable[..., object], name: str, words: Sequence[str]) -> 
 
 
 def with_command(stop: Interrupted, words: Sequence[str]) -> Interrupted:
-    """The same interrupt, with the command that continues."""
+    """The interrupt, with the command that continues."""
     launcher = "torchrun as before, -m " if "TORCHELASTIC_RUN_ID" in os.environ else ""
     return Interrupted(f"{stop} Continue with: {launcher}{shlex.join(['fewlabel', *words, '--resume'])}")
 
@@ -63,7 +63,7 @@ def repeat(
     resume: Annotated[bool, Parameter(help="continue the run in --out", negative="")] = False,
     overwrite: Annotated[bool, Parameter(help="replace the run in --out", negative="")] = False,
 ) -> None:
-    """Train again as a run was trained, from its recipe.json."""
+    """Repeat a run from its recipe.json."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UserError("`fewlabel repeat` uses one process: run it without torchrun.")
     given = {"out": out, "seed": seed, "root": root, "device": device, "threads": threads}
@@ -80,9 +80,9 @@ def repeat(
 def demo(
     *,
     photos: Annotated[
-        bool, Parameter(help="tiles of two photographs on a pre-trained encoder, instead of digits", negative="")
+        bool, Parameter(help="use tiles of two photographs and a pre-trained encoder instead of digits", negative="")
     ] = False,
-    seed: Annotated[int, Parameter(help="random seed, also of which images are labelled")] = 0,
+    seed: Annotated[int, Parameter(help="random seed, also for the choice of labelled images")] = 0,
     out: Annotated[str | None, Parameter(help="run directory; default runs/demo-SEED, which is replaced")] = None,
     overwrite: Annotated[bool, Parameter(help="replace the run in --out", negative="")] = False,
 ) -> None:

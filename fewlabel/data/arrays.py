@@ -1,4 +1,4 @@
-"""What Python users give: arrays, tensors, PIL images, lists of picture files."""
+"""Inputs from Python: arrays, tensors, PIL images, lists of picture files."""
 
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,11 @@ def as_pictures(inputs: Any) -> list[Path | Image.Image]:
 
 
 def as_array(inputs: Any) -> NDArray[Any]:
-    """Of numbers, with a batch dimension."""
+    """The inputs as an array of numbers with a batch dimension."""
     try:
         array = inputs.detach().cpu().numpy() if isinstance(inputs, Tensor) else np.asarray(inputs)
     except ValueError as error:  # of rows of several lengths
-        raise UserError(f"the inputs are no array ({error}).") from error
+        raise UserError(f"the inputs are not an array ({error}).") from error
     if array.size == 0:
         raise UserError("there are no inputs.")
     if array.dtype.kind not in "biuf":
@@ -49,13 +49,13 @@ def channels_first(array: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def brightest(array: NDArray[Any]) -> int:
-    """What white is in these images: 255, or 1 of truth values and where no float exceeds that."""
+    """The value of white in these images: 1 for booleans and for floats up to 1, else 255."""
     floats_to_1 = array.dtype.kind == "f" and np.nan_to_num(array).max(initial=0) <= SLACK
     return 1 if floats_to_1 or array.dtype.kind == "b" else 255
 
 
 def as_pixels(array: NDArray[Any], white: int) -> Tensor:
-    """uint8 (N, C, H, W) of any usual array of images, in which `white` is the largest value."""
+    """Convert any common array of images to uint8 (N, C, H, W); `white` is the largest value."""
     if array.ndim < 3:
         raise UserError(f"an array of shape {array.shape} is not a batch of images: give (N, H, W) or (N, H, W, 3).")
     ordered = channels_first(array)
@@ -66,6 +66,6 @@ def as_pixels(array: NDArray[Any], white: int) -> Tensor:
         if not np.isfinite(values).all():
             raise UserError("the images contain NaN or infinity.")
         if values.size and (values.min() < 0 or values.max() > SLACK * white):
-            raise UserError(f"these images have values between 0 and {white}; some values are outside of that.")
+            raise UserError(f"pixel values must be between 0 and {white}, but some are outside this range.")
         ordered = (values * (255 / white)).round().clip(0, 255).astype(np.uint8)
     return torch.from_numpy(np.ascontiguousarray(ordered))

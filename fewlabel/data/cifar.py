@@ -1,4 +1,4 @@
-"""CIFAR's pickles, read by an unpickler that can build arrays, strings, numbers and containers, and nothing else."""
+"""Read CIFAR's pickles with an unpickler that builds only arrays, strings, numbers and containers."""
 
 import pickle
 from pathlib import Path
@@ -41,7 +41,7 @@ def read_pickle(path: Path) -> dict[str, Any]:
         with open(path, "rb") as file:
             content = RestrictedUnpickler(file, encoding="bytes").load()
         if not isinstance(content, dict):
-            raise pickle.UnpicklingError("it holds no dictionary")
+            raise pickle.UnpicklingError("it does not hold a dictionary")
         return {_text(key): value for key, value in content.items()}
     except OSError:
         raise
@@ -53,27 +53,34 @@ def read_batch(path: Path, label_key: str) -> tuple[np.ndarray, np.ndarray]:
     """Pixels (N, 3, 32, 32) and labels (N,) of one file."""
     content = read_pickle(path)
     if "data" not in content or label_key not in content:
-        raise UserError(f"{path} has no '{label_key}' or no 'data': it is not the CIFAR file it should be.")
+        raise UserError(
+            f"{path} has no '{label_key}' or no 'data', so it is not the expected CIFAR file: download it again."
+        )
     pixels = np.asarray(content["data"])
     try:
         labels = np.asarray(content[label_key], np.int64).reshape(-1)
     except (TypeError, ValueError, OverflowError):
         raise UserError(
-            f"{path} has '{label_key}' that are no whole numbers: it is not the CIFAR file it should be."
+            f"{path} has '{label_key}' that are not whole numbers, so it is not the expected CIFAR file: download it "
+            "again."
         ) from None
     if pixels.dtype != np.uint8 or pixels.shape != (len(labels), 3072):
-        raise UserError(f"{path} holds no pictures of 3 x 32 x 32 bytes: it is not the CIFAR file it should be.")
+        raise UserError(
+            f"{path} holds no pictures of 3 x 32 x 32 bytes, so it is not the expected CIFAR file: download it again."
+        )
     return pixels.reshape(-1, 3, 32, 32), labels
 
 
 def read_names(path: Path, key: str) -> tuple[str, ...]:
     content = read_pickle(path)
     if key not in content:
-        raise UserError(f"{path} has no '{key}': it is not the CIFAR file it should be.")
+        raise UserError(f"{path} has no '{key}', so it is not the expected CIFAR file: download it again.")
     try:
         return tuple(_text(name) for name in content[key])
     except (TypeError, UnicodeDecodeError):
-        raise UserError(f"{path} has no names in '{key}': it is not the CIFAR file it should be.") from None
+        raise UserError(
+            f"{path} has no names in '{key}', so it is not the expected CIFAR file: download it again."
+        ) from None
 
 
 def _text(value: str | bytes) -> str:

@@ -33,7 +33,7 @@ LARGEST = 1e30  # what is larger does not fit into float32 together with its squ
 
 @dataclass(frozen=True)
 class Column:
-    """What became of a column."""
+    """How a column is used."""
 
     name: str
     role: str  # number, category or dropped
@@ -45,14 +45,14 @@ class Column:
 
     @property
     def width(self) -> int:
-        """How many numbers it becomes."""
+        """The number of features it becomes."""
         if self.role == "category":
             return len(self.categories) + 1  # and "other"
         return 1 + self.missing if self.role == "number" else 0
 
     def describe(self) -> str:
         if self.role == "number":
-            filled = f", missing ones are {self.median:g} and marked" if self.missing else ""
+            filled = f", missing values become {self.median:g} and are marked" if self.missing else ""
             comma = f" ({self.comma} is read as {self.comma.replace(',', '.')})" if self.comma else ""
             return f"{self.name}: number{comma}{filled}"
         if self.role == "category":
@@ -70,7 +70,9 @@ class Column:
         value = as_number(cell)
         if value is None:
             if not is_missing(cell):
-                raise UserError(f"column '{self.name}' holds numbers, but also '{cell[:SHOWN]}': correct or clear it.")
+                raise UserError(
+                    f"column '{self.name}' holds numbers, but also '{cell[:SHOWN]}': correct or clear this cell."
+                )
             return [self.median] + [1.0] * self.missing
         return [value] + [0.0] * self.missing
 
@@ -107,7 +109,7 @@ class TableForm:
 
 
 def empty_rows(count: int, width: int) -> NDArray[np.float32]:
-    """To be filled: in memory, or in a temporary file where that would take much of it."""
+    """An array to fill: in memory, or in a temporary file if it is large."""
     if count * width < IN_MEMORY:
         return np.empty((count, width), np.float32)
     with tempfile.TemporaryFile() as file:  # which is gone when the array is
@@ -138,10 +140,10 @@ class FromCells(nn.Module):
 
 @dataclass
 class Seen:
-    """What a column was seen to hold, row by row."""
+    """Statistics of the cells of a column, collected row by row."""
 
     name: str
-    category: bool = False  # whatever it holds
+    category: bool = False  # of any content
     rows: int = 0
     missing: int = 0
     dates: int = 0
@@ -173,7 +175,7 @@ class Seen:
         return self.rows - self.missing
 
     def problem(self) -> tuple[str, str] | None:
-        """Why it cannot be learnt from, and what to do: it holds dates, or tells every row apart."""
+        """Why the column cannot be used, and what to do: it holds dates, or its values are nearly unique."""
         if self.category or not self.others:
             return None
         if self.dates >= DATES * self.there:
@@ -188,11 +190,11 @@ class Seen:
         many = f"{len(self.values)}{' or more' if len(self.values) == COUNTED else ''}"
         return (
             f"has {many} different values in {self.there} rows, such as '{self.other[:SHOWN]}'",
-            "learn from a column of texts with --text-column",
+            "name a column of texts with --text-column",
         )
 
     def decide(self) -> Column:
-        """A number where all cells are, else a category."""
+        """A number if all cells are numbers, else a category."""
         if not self.there:
             return Column(self.name, "dropped", why="empty")
         if len(self.values) == 1 and not self.missing:
@@ -214,7 +216,7 @@ def find_form(
     categories: Collection[str] = (),
     leave_out: str = "add --drop '{}'",
 ) -> tuple[TableForm, int]:
-    """What each column becomes, and how many rows there are.
+    """Decide how each column is used, and count the rows.
 
     `categories` are columns whose numbers are names; `leave_out` tells the user how to leave out columns.
     """
@@ -231,7 +233,7 @@ def find_form(
         raise UserError(f"{told}: {', or '.join(ways)}.")
     form = TableForm(tuple(column.decide() for column in seen))
     if count and not form.width:
-        raise UserError("no column is left to learn from: all are empty, the same in all rows, or dropped.")
+        raise UserError("no column is left to train on: all are empty, the same in all rows, or dropped.")
     return form, count
 
 

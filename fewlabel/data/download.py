@@ -67,7 +67,7 @@ SOURCES: dict[str, list[File]] = {
 
 
 def download(name: str, root: Path) -> None:
-    """Fetch what is not there yet; a file with another checksum is refused and leaves nothing behind."""
+    """Download missing files; a file with a wrong checksum is refused and removed."""
     if name == "digits":
         return  # bundled with scikit-learn
     if name not in SOURCES:
@@ -84,7 +84,7 @@ def download(name: str, root: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack what makes `folder`, which appears under its name only when it is complete."""
+    """Unpack an archive into `folder`, which appears under its name only when it is complete."""
     try:
         with tempfile.TemporaryDirectory(dir=archive.parent, prefix="unpacking-") as temporary:
             with tarfile.open(archive) as members:
@@ -111,7 +111,7 @@ def fetch(file: File, target: Path) -> None:
                 sink.write(block)
                 bar.update(task, advance=len(block))
         if digest.hexdigest() != file.md5:
-            raise UserError(f"{file.address} gave a file with another checksum than expected: try again later.")
+            raise UserError(f"the file from {file.address} has an unexpected checksum: try again later.")
         partial.rename(target)
     except (http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error

@@ -14,15 +14,15 @@ UNLABELLED = -1
 
 
 class Original(Protocol):
-    """What inputs were made of, for a person to look at."""
+    """The original examples behind the inputs, to show to a person."""
 
     def show(self, position: int) -> bytes | str:
-        """One of them: a PNG picture, or text."""
+        """One example: a PNG picture, or text."""
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """What is learnt from. A label of -1 means that nobody has said what the example is."""
+    """Training or test examples. A label of -1 means unlabelled."""
 
     inputs: Tensor  # (N, ...), in memory or memory-mapped
     labels: Tensor  # int64 (N,)
@@ -48,7 +48,7 @@ class Examples:
 
     @property
     def channels(self) -> int:
-        """Of images; of vectors, their columns."""
+        """The channels of images, or the columns of vectors."""
         return self.kind.shape[0]
 
     @property
@@ -57,13 +57,13 @@ class Examples:
         return self.kind.shape[-1]
 
     def fitting(self, others: "Examples") -> "Examples":
-        """Other examples as of this kind: coloured pictures made grey for a model of grey ones, say."""
+        """Other examples converted to this kind, for example colour pictures to grey ones."""
         if others.kind.shape == self.kind.shape:
             return others
         return replace(others, inputs=self.kind.adapt(others.inputs), kind=self.kind)
 
     def rows_of_view(self, name: str, index: Tensor, draws: Draws) -> Tensor:
-        """What a view is made of: the examples themselves or, where views were made beforehand, one of them each."""
+        """The inputs of a view: the examples, or one view of each if views were made beforehand."""
         stored = self.views.get(name) or self.views.get("strong")
         if not stored:
             return self.inputs.index_select(0, index)  # many times faster than [index]
@@ -81,27 +81,27 @@ class Examples:
 
     @property
     def known(self) -> int:
-        """How many of them have a label."""
+        """The number of labelled examples."""
         return int((self.labels != UNLABELLED).sum())
 
     @property
     def class_counts(self) -> list[int]:
-        """How many labelled examples each class has."""
+        """The number of labelled examples of each class."""
         return self.labels[self.labels != UNLABELLED].bincount(minlength=len(self.classes)).tolist()
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """What `load` returns: examples to train on and, where there are any, held-out ones for evaluation."""
+    """Training examples and, optionally, held-out test examples, as `load` returns them."""
 
     name: str
     train: Examples
     test: Examples | None
     flip: bool  # is the mirror image of a picture still the same thing? never for digits
-    notes: tuple[str, ...] = ()  # what was understood as it was read, in words
-    no_class: tuple[str, ...] = ()  # names of examples that somebody has said are of no class; they are left out
+    notes: tuple[str, ...] = ()  # messages about what was read
+    no_class: tuple[str, ...] = ()  # names of examples labelled (none); they are left out
 
 
 def numbered(part: str, count: int) -> list[str]:
-    """Names for examples that came without any: train/00000, train/00001, ..."""
+    """Names for unnamed examples: train/00000, train/00001, ..."""
     return [f"{part}/{i:05d}" for i in range(count)]

@@ -1,4 +1,4 @@
-"""Features: what a frozen encoder makes of pictures. The network gets the features, people are shown the pictures."""
+"""Features of pictures from a frozen encoder. The network gets the features; people see the pictures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ SHOWN = 96  # side of the pictures that people are shown
 
 @dataclass(frozen=True)
 class FeatureKind(VectorKind):
-    """float32 (N, columns) that an encoder has made of pictures."""
+    """float32 (N, columns), computed from pictures by an encoder."""
 
     encoder: str = ""  # its name
     digest: str = ""  # of its weights
@@ -54,12 +54,12 @@ class FeatureKind(VectorKind):
         return {"kind": self.name, **without_range(own)}
 
     def find(self) -> Encoder:
-        """The encoder, which must have the weights that the features were made with."""
+        """The encoder, whose weights must be those that computed the features."""
         encoder = self.given or replace(find_encoder(self.encoder), value_range=self.value_range)
         if encoder.digest != self.digest:
             raise UserError(
-                f"the encoder {self.encoder} has other weights than the model was trained with: "
-                "install or restore those, or train again."
+                f"the encoder {self.encoder} has other weights than in training: restore the original weights, or "
+                "train again."
             )
         if encoder.features != self.columns:
             raise UserError(f"the encoder {self.encoder} gives {encoder.features} features, not {self.columns}.")
@@ -76,7 +76,7 @@ class FeatureKind(VectorKind):
         return features_of(encoder, as_pixels(array, brightest(array)))
 
     def stream(self, path: Path, chunk: int, title: str = "") -> Iterator[Examples]:
-        """Of a folder of pictures, or of one picture."""
+        """Features of a folder of pictures, or of one picture."""
         from .picture_files import scan
 
         folder, files = (path.parent, [path.name]) if path.is_file() else (path, scan(path)[0])
@@ -104,7 +104,7 @@ class FeatureKind(VectorKind):
 
 @dataclass(frozen=True)
 class PictureFiles:
-    """The pictures that features were made of, to be shown."""
+    """The pictures behind the features."""
 
     folder: Path
     names: Sequence[str]
@@ -122,7 +122,7 @@ def encode_files(
     classes_of: Mapping[str, str] = MappingProxyType({}),
     views: int = 0,
 ) -> Examples:
-    """Features of the pictures of a folder, with the labels that are known, and of so many views of each."""
+    """Features of the pictures of a folder, with their labels, and of `views` views of each."""
     found = encode_folder(encoder, folder, files)
     kept = [files[row] for row in found.rows]
     stored = {
@@ -145,7 +145,7 @@ def encode_files(
 
 
 def encode_images(encoder: Encoder, images: Examples, views: int = 0, flip: bool = True) -> Examples:
-    """Features of images in memory, and of so many views of each."""
+    """Features of images in memory, and of `views` views of each."""
     features = features_of(encoder, images.inputs)
     stored = {
         kind: [features_of(one, images.inputs) for one in made]

@@ -1,4 +1,4 @@
-"""Are these the same data as before, or as on another machine?"""
+"""Fingerprints of data, to compare them with earlier data or those of another machine."""
 
 import hashlib
 import zlib
@@ -7,7 +7,7 @@ from .examples import Dataset
 
 
 def data_digest(dataset: Dataset) -> str:
-    """Of sizes, classes, kind, labels and names: the same wherever the files lie."""
+    """A digest of sizes, classes, kind, labels and names, independent of the location of the files."""
     digest = hashlib.sha256()
     for examples in filter(None, (dataset.train, dataset.test)):
         digest.update(repr((tuple(examples.inputs.shape), examples.classes, examples.kind.to_dict())).encode())

@@ -40,7 +40,7 @@ def read_folder(
 ) -> Dataset:
     """The class of a picture is what label files say; without any, or with `subfolders`, else that of its subfolder."""
     if test is not None and Path(test).resolve().is_relative_to(folder.resolve()):
-        raise UserError(f"the test pictures in {test} are among those to be trained on: move them out of {folder}.")
+        raise UserError(f"the test pictures in {test} are also training pictures: move them out of {folder}.")
     known = understand(folder, labels, subfolders)
     files, classes_of, classes = known.files, known.classes_of, known.classes
     if size is not None and not SMALLEST <= size <= LARGEST:
@@ -75,17 +75,17 @@ def range_of(folder: Path, files: Sequence[str], given: ValueRange | None, notes
 
 
 class Known(NamedTuple):
-    """What a folder and label files say, before a picture is opened."""
+    """The contents of a folder and its label files, before any picture is opened."""
 
     files: list[str]  # without those of no class
     classes_of: dict[str, str]  # of those that have a label; an empty one says that nothing is known
     classes: tuple[str, ...]
     no_class: tuple[str, ...]  # pictures labelled (none)
-    notes: list[str]  # what was understood, in words
+    notes: list[str]  # messages about what was read
 
 
 def understand(folder: Path, labels: LabelFiles, subfolders: bool = False) -> Known:
-    """Which pictures there are, which classes, and what made each a class."""
+    """The pictures, the classes, and the source of each class."""
     notes = list[str]()
     files, in_subfolders = scan(folder, notes)
     folders = class_folders(folder)
@@ -98,8 +98,8 @@ def understand(folder: Path, labels: LabelFiles, subfolders: bool = False) -> Kn
         classes_of, source = {}, {}
         if folders:
             notes.append(
-                f"Subfolders are not taken for classes, since a label file is given: {listed(sorted(folders))}. "
-                "To change that: --subfolders."
+                f"Subfolders are not used as classes, because a label file is given: {listed(sorted(folders))}. To "
+                "use them: --subfolders."
             )
     if labels is not None:
         said = read_labels(as_paths(labels), folder, files)
@@ -109,13 +109,13 @@ def understand(folder: Path, labels: LabelFiles, subfolders: bool = False) -> Kn
         notes += said.notes
     no_class = tuple(name for name in files if classes_of.get(name) == NO_CLASS)
     if no_class:
-        notes.append(f"Left out of training, as labelled {NO_CLASS}: {len(no_class)}.")
+        notes.append(f"Left out of training because they are labelled {NO_CLASS}: {len(no_class)}.")
     classes = {name for name in source if name not in ("", NO_CLASS)}
     refuse_alike(classes, source)
     left_out = set(no_class)
     files = [name for name in files if name not in left_out]
     if not files:
-        raise UserError(f"all pictures in {folder} are labelled {NO_CLASS}: none is left to train on.")
+        raise UserError(f"all pictures in {folder} are labelled {NO_CLASS}: give some of them a class.")
     return Known(files, classes_of, tuple(sorted(classes)), no_class, notes)
 
 
@@ -127,12 +127,12 @@ def read_labelled(
     encoder: Encoder | None = None,
     value_range: ValueRange | None = None,
 ) -> Examples:
-    """Pictures to evaluate a model on, all of its classes, at its size or encoded."""
+    """Labelled pictures for evaluation, at the model's size or encoded."""
     files, classes_of, *_ = understand(folder, labels)
     if strange := sorted({name for name in classes_of.values() if name not in ("", NO_CLASS)} - set(classes)):
-        raise UserError(f"{folder} has the class '{strange[0]}', which the training images have not.")
+        raise UserError(f"{folder} has the class '{strange[0]}', which the training images do not have.")
     if not any(classes_of.values()):
-        raise UserError(f"{folder} holds no labelled picture: put the pictures into one subfolder per class.")
+        raise UserError(f"{folder} holds no labelled pictures: put them into one subfolder per class.")
     return read_pictures(folder, files, classes_of, classes, size, encoder, value_range=value_range)
 
 

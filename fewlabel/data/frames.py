@@ -1,4 +1,4 @@
-"""What Python users give beside arrays and pictures: lists of texts, and tables of pandas."""
+"""More inputs from Python: lists of texts and pandas DataFrames."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -84,7 +84,7 @@ def is_table(inputs: Any) -> bool:
 
 
 def frame_kind(frame: Any) -> TableKind:
-    """What each column of a table becomes."""
+    """How each column of a DataFrame is used."""
     names = [str(name) for name in frame.columns]
     for name, dtype, place in zip(names, frame.dtypes, range(len(names)), strict=True):
         if dtype.kind in DATES:

@@ -18,12 +18,15 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path} is not a whole gzip file: download it again.") from error
+        raise UserError(f"{path} is an incomplete gzip file: download it again.") from error
     dimensions = magic % 256
     header = 4 + 4 * dimensions
     if len(content) < header or struct.unpack(">I", content[:4])[0] != magic:
-        raise UserError(f"{path} is not the idx file it should be: its magic number is not {magic}; download it again.")
+        raise UserError(f"{path} is not the expected idx file (its magic number is not {magic}): download it again.")
     shape = struct.unpack(f">{dimensions}I", content[4:header])
     if len(content) - header != math.prod(shape):
-        raise UserError(f"{path} holds {len(content) - header} bytes of data where {math.prod(shape)} were announced.")
+        raise UserError(
+            f"{path} holds {len(content) - header} bytes of data, but its header says {math.prod(shape)}: download it "
+            "again."
+        )
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

@@ -54,7 +54,7 @@ class ImageKind(Kind):
         return "wrn-10-1" if self.size <= 12 else "cnn"
 
     def statistics(self, inputs: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor]:
-        """Of each channel, from at most so many evenly spaced images."""
+        """Mean and standard deviation of each channel, from at most `most` evenly spaced images."""
         sample = inputs[:: -(-len(inputs) // most)]
         counts = torch.zeros(inputs.shape[1], 256, dtype=torch.float64)  # of each value: exact, and small
         for part in sample.split(256):
@@ -98,7 +98,7 @@ class ImageKind(Kind):
         return read_labelled(folder, classes, self.size, labels, value_range=self.value_range)
 
     def comparable_rows(self, inputs: Tensor) -> Tensor | None:
-        """Small grey images, digits say, as they are."""
+        """Small grey images such as digits, unchanged."""
         small = self.channels == 1 and self.size <= SMALL
         return inputs.flatten(1).float() if small else None
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Making:
-    """What a view is made with."""
+    """The random numbers, settings and functions for making a view."""
 
     draws: Draws  # random numbers, for each row its own
     without: Collection[str]  # augmentations to leave out
@@ -46,15 +46,15 @@ class Kind(ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """Of one input."""
+        """The shape of one input."""
 
     @abstractmethod
     def describe(self) -> str:
-        """In a message: `images of 8x8`."""
+        """A description for messages, such as `images of 8x8`."""
 
     @abstractmethod
     def default_network(self, device: torch.device) -> str:
-        """The network that suits these inputs on that device."""
+        """The default network for these inputs on a device."""
 
     @abstractmethod
     def statistics(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,25 +62,25 @@ class Kind(ABC):
 
     @abstractmethod
     def view(self, rows: Tensor, name: str, make: Making) -> Tensor:
-        """The view of that name ("weak", "strong", "simclr") of some rows, scaled for the network."""
+        """A view ("weak", "strong", "simclr") of some rows, scaled for the network."""
 
     def with_views(self, noise: float, dropout: float) -> "Kind":
-        """This kind with those views, which only vectors have."""
+        """This kind with noise and dropout in its views, for vectors only."""
         if noise or dropout:
             raise UserError(f"--noise and --dropout are for vectors, not for {self.describe()}.")
         return self
 
     @abstractmethod
     def read(self, inputs: Any) -> Tensor:
-        """Whatever a user may give, as a batch of this kind; raises UserError where it does not fit."""
+        """Convert a user's inputs to a batch of this kind; raises UserError if they do not fit."""
 
     def accepts(self, other: "Kind") -> bool:
-        """Can a model of this kind predict inputs of the other?"""
+        """Whether a model of this kind can predict inputs of the other kind."""
         return self.shape == other.shape
 
     @abstractmethod
     def show(self, row: Tensor) -> bytes | str:
-        """One input for a person to look at: a PNG picture, or text."""
+        """One input to show to a person: a PNG picture, or text."""
 
     def stream(self, path: Path, chunk: int, title: str = "") -> Iterator["Examples"]:
         """The unlabelled examples of a folder, `chunk` at a time; with a `title` a bar shows the progress."""
@@ -99,35 +99,35 @@ class Kind(ABC):
         raise UserError(f"{path} is a file of rows, but the model is for {self.describe()}.")
 
     def rows(self, inputs: Tensor) -> Tensor | None:
-        """The inputs where they are rows of numbers in which like examples lie together."""
+        """The inputs, if they are rows of numbers in which similar examples are close; else None."""
         return None
 
     def comparable_rows(self, inputs: Tensor) -> Tensor | None:
-        """Rows of numbers by which like examples can be found; None where inputs as they are say too little."""
+        """Rows of numbers for finding similar examples; None if the inputs do not allow that."""
         return self.rows(inputs)
 
     def encoded(self, examples: "Examples", encoder: Encoder, views: int = 0, flip: bool = True) -> "Examples":
-        """Features of examples of this kind, and of so many weak and strong views of each."""
+        """Features of examples of this kind, and of the given number of weak and strong views of each."""
         raise UserError(f"--encoder is for pictures, not for {self.describe()}.")
 
     def licence(self) -> str:
-        """Of a frozen encoder that made the inputs."""
+        """The licence of the frozen encoder behind the inputs."""
         return ""
 
     def export_metadata(self) -> dict[str, str]:
-        """What programs that use an exported model must know about its inputs."""
+        """Metadata about the inputs, for programs that use an exported model."""
         return {}
 
     def export_note(self) -> str:
-        """The same in words."""
+        """A note about the inputs of an exported model."""
         return ""
 
     def exported(self) -> tuple[nn.Module, tuple[int, ...], torch.dtype]:
-        """What an exported model does before its network, and the shape and type of one of its inputs."""
+        """The preprocessing of an exported model, and the shape and type of one input."""
         return nn.Identity(), self.shape, self.dtype
 
     def adapt(self, inputs: Tensor) -> Tensor:
-        """A batch of a kind that this one accepts, as one of this kind."""
+        """Convert a batch of an accepted kind to this kind."""
         if tuple(inputs.shape[1:]) != self.shape:
             raise UserError(f"inputs of shape {tuple(inputs.shape[1:])} do not fit a model of {self.describe()}.")
         return inputs
@@ -141,5 +141,5 @@ class Kind(ABC):
 
 
 def without_range(description: dict[str, Any]) -> dict[str, Any]:
-    """Without the range of values where there is none, which is usual."""
+    """The fields without an empty range of values, the usual case."""
     return {name: value for name, value in description.items() if name != "value_range" or value is not None}

@@ -1,4 +1,4 @@
-"""Label files as people make them: which picture is of which class."""
+"""Label files as people write them: the class of each picture."""
 
 import unicodedata
 from collections import Counter
@@ -20,7 +20,7 @@ NO = ("", "no", "n", "false", "0", "nein", "non", "falsch", "faux")
 
 
 class Columns(NamedTuple):
-    """Which cell of a row is what; None where there is no such column."""
+    """The columns of a label file; None for a missing column."""
 
     file: int
     label: int
@@ -29,11 +29,11 @@ class Columns(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """What label files say."""
+    """The contents of label files."""
 
     classes: dict[str, str]  # of each picture; "" where its label is empty
     sources: dict[str, str]  # the name of the file that gave each picture its label
-    notes: list[str]  # what is worth telling
+    notes: list[str]  # messages
 
 
 def as_paths(labels: LabelFiles) -> list[Path]:
@@ -54,7 +54,7 @@ def read_labels(paths: Sequence[Path], folder: Path, files: Sequence[str], noun:
 
 
 def read_label_file(path: Path, names: "Names", notes: list[str], missing_allowed: bool = False) -> dict[str, str]:
-    """Picture -> label. Pictures that are not there are an error, unless they are allowed: then they are left out."""
+    """Picture -> label. Unknown pictures are an error, unless they are allowed: then they are left out."""
     rows = read_table(path, "label file")
     columns, rows = understood(path, rows, names, notes)
     labels, told, missing = dict[str, str](), dict[str, int](), list[str]()
@@ -84,20 +84,20 @@ def read_label_file(path: Path, names: "Names", notes: list[str], missing_allowe
             labels[name], told[name] = label, row.number
     if missing and not missing_allowed:
         more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
-        hint = " (was a row changed, or are other columns left out?)" if names.noun == "row" else ""
+        hint = " (was the row changed, or were other columns dropped?)" if names.noun == "row" else ""
         raise UserError(
             f"the label file {path} names {missing[0]}{more}: no such {names.noun} in {names.folder}{hint}."
         )
     if columns.guess is not None:
-        notes.append(f"{path.name}: {counted} of {len(rows)} rows were changed or confirmed by a person and count.")
+        notes.append(f"{path.name}: {counted} of {len(rows)} rows were changed or confirmed by a person and are used.")
     if names.otherwise:
         ways = ", ".join(f"{count} {way}" for way, count in names.otherwise.items())
-        notes.append(f"{path.name}: names that are written otherwise than those of the pictures were matched: {ways}.")
+        notes.append(f"{path.name}: names that differ from those of the pictures were matched: {ways}.")
     return labels
 
 
 def read_answers(path: Path) -> list[tuple[str, str, str]]:
-    """Name, label and guess of each row of a file that fewlabel has written and somebody may have filled in."""
+    """Name, label and guess of each row of a file that fewlabel wrote and a person may have filled in."""
     rows = read_table(path, "file")
     header = [normal(cell) for cell in rows[0].cells] if rows else []
     file, label = (column(path, header, wanted) for wanted in (FILE_COLUMNS, LABEL_COLUMNS))
@@ -110,7 +110,7 @@ def read_answers(path: Path) -> list[tuple[str, str, str]]:
 
 
 def normal(name: str) -> str:
-    """Of a column: without case, spaces and the like."""
+    """A column name without case, spaces and punctuation."""
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
@@ -124,11 +124,11 @@ def understood(
     file, label = (column(path, header, wanted) for wanted in (FILE_COLUMNS, LABEL_COLUMNS))
     if file is not None and label is not None:
         if len(rows) == 1:
-            raise UserError(f"the label file {path} has a header and no line below it.")
+            raise UserError(f"the label file {path} has a header but no rows below it.")
         for place, wanted in ((file, FILE_COLUMNS), (label, LABEL_COLUMNS)):
             others = [name for i, name in enumerate(header) if i != place and name in wanted]
             if others and notes is not None:
-                notes.append(f"{path.name}: of the columns {header[place]} and {', '.join(others)} the first is read.")
+                notes.append(f"{path.name}: of the columns {header[place]} and {', '.join(others)} the first is used.")
         return Columns(file, label, *(column(path, header, (name,)) for name in (GUESS, CONFIRMED))), rows[1:]
     pictures = [i for i, cell in enumerate(rows[0].cells) if names.find(path, rows[0], cell) is not None]
     if pictures and len(rows[0].cells) == 2:
@@ -158,7 +158,7 @@ def as_label(written: str) -> str:
 
 
 def by_a_person(path: Path, row: Row, columns: Columns) -> bool:
-    """Has somebody changed the label that was guessed, or confirmed it?"""
+    """Whether a person changed or confirmed the predicted label."""
     assert columns.guess is not None
     if as_label(cell(row, columns.label)) != cell(row, columns.guess):
         return True
@@ -217,7 +217,7 @@ def same_form(name: str) -> str:
 
 
 def refuse_alike(classes: Iterable[str], source: dict[str, str]) -> None:
-    """Classes whose names differ only in case, spaces or Unicode form are one class by mistake."""
+    """Refuse classes whose names differ only in case, spaces or Unicode form."""
     seen = dict[str, str]()
     for name in sorted(classes):
         other = seen.setdefault(same_form(name), name)
@@ -229,7 +229,7 @@ def refuse_alike(classes: Iterable[str], source: dict[str, str]) -> None:
 
 
 def holds_work(path: Path) -> bool:
-    """Is there a file that somebody has worked on, or that is not ours at all? Then it must not be replaced."""
+    """Whether a file holds a person's work or was not written by fewlabel, so it must not be replaced."""
     if not path.exists():
         return False
     try:

@@ -29,7 +29,7 @@ KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (ImageKind, VectorKi
 
 
 def kind_from(description: dict[str, Any]) -> Kind:
-    """The kind that `Kind.to_dict` described, whatever else the description holds."""
+    """The kind described by `Kind.to_dict`; other entries are ignored."""
     kind = KINDS[description["kind"]]
     given = {name: description[name] for name in parameters_of(kind) if name in description}
     if "value_range" in given:
@@ -53,11 +53,11 @@ def load(
 ) -> Dataset:
     """Training and test examples of a named data set, an .npz file, a folder of pictures or a file of rows.
 
-    `roles` say which columns of a file of rows are what.
+    `roles` name the columns of a file of rows.
 
-    With the name of an `encoder` (see `fewlabel encoders`) they are features of the pictures, and of so many weak and
-    strong views of each training picture. Of pictures with more than 8 bits the `value_range` becomes black to white;
-    by default it is measured.
+    With the name of an `encoder` (see `fewlabel encoders`) the examples are features of the pictures, and of
+    `encoder_views` weak and strong views of each training picture. For pictures with more than 8 bits, `value_range` is
+    mapped to black to white; by default it is measured.
 
     >>> load("digits").train.inputs.shape
     torch.Size([1297, 1, 8, 8])
@@ -70,11 +70,14 @@ def load(
             raise UserError(f"--subfolders is for folders, not for the file {name}.")
         return load_rows(path, roles or Roles(), labels, test, encoder)
     if roles not in (None, Roles()):
-        raise UserError(f"--text-column and the like are for files of rows ({', '.join(SUFFIXES)}), not for {name}.")
+        raise UserError(
+            f"--text-column, --label-column, --id-column and --drop are for files of rows ({', '.join(SUFFIXES)}), "
+            f"not for {name}."
+        )
     of_folders: dict[str, Any] = {"labels": labels, "subfolders": subfolders, "test": test, "value_range": value_range}
     if encoder is not None and encoder != NONE:
         if is_folder(name):
-            refuse_given({"--size": size}, "cannot be used with an encoder, which has a size of its own")
+            refuse_given({"--size": size}, "cannot be used with an encoder, which has its own size")
             return read_folder(path, encoder=find_encoder(encoder), views=encoder_views, **of_folders)
         found = load(data, root, size=size, download=download, **of_folders)
         return encoded(found, find_encoder(encoder), encoder_views)
@@ -101,7 +104,7 @@ def load(
 
 
 def refuse_given(options: dict[str, Any], why: str) -> None:
-    """Of options that have no effect on the data at hand."""
+    """Refuse options that have no effect on these data."""
     for flag, value in options.items():
         if value is not None and value is not False:
             raise UserError(f"{flag} {why}.")
@@ -113,10 +116,13 @@ def load_rows(path: Path, roles: Roles, labels: LabelFiles, test: str | Path | N
     kind: RowKind
     if roles.text is not None:
         if encoder in (None, NONE):
-            raise UserError("texts need an encoder: --encoder minilm, or another one of texts.")
+            raise UserError("texts need a text encoder, such as --encoder minilm.")
         kind, notes = text_kind(file, str(encoder))
     elif encoder not in (None, NONE):
-        raise UserError(f"--encoder {encoder} is for pictures and texts: for texts name their column, --text-column.")
+        raise UserError(
+            f"--encoder {encoder} is for pictures and texts, not for tables: for texts, name their column with "
+            "--text-column."
+        )
     else:
         kind, notes = table_kind(file)
     dataset = read_row_file(file, kind, labels, test)
@@ -124,14 +130,14 @@ def load_rows(path: Path, roles: Roles, labels: LabelFiles, test: str | Path | N
 
 
 def is_folder(data: str) -> bool:
-    """Does `load` take it for a folder of pictures?"""
+    """Whether `load` reads it as a folder of pictures."""
     return data not in NAMED and Path(data).is_dir() and not is_row_file(data)
 
 
 def load_for(
     kind: Kind, data: str, root: str | Path | None = None, *, labels: LabelFiles = None, encoder: str | None = None
 ) -> Examples:
-    """The training examples of a data set, as a model of that kind takes them."""
+    """The training examples of a data set, as inputs of a model."""
     if data not in NAMED and is_row_file(data):
         return kind.load_file(Path(data), labels)
     encoder, pictures = encoder or kind.encoder, is_folder(data)
@@ -169,7 +175,7 @@ def load_test(
     if not test.known:
         raise UserError(f"the test examples of {data} have no labels: accuracy cannot be measured on them.")
     if not kind.accepts(test.kind):
-        raise UserError(f"{data} holds {test.kind.describe()}; the model needs {kind.describe()}.")
+        raise UserError(f"{data} holds {test.kind.describe()}, but the model needs {kind.describe()}.")
     if test.classes != tuple(classes):
-        raise UserError(f"{data} has other classes than the model, which knows {', '.join(classes)}.")
+        raise UserError(f"the classes of {data} differ from those of the model: {', '.join(classes)}.")
     return test

@@ -94,11 +94,13 @@ def svhn(root: Path) -> Dataset:
         except Exception as error:  # scipy raises many kinds for a damaged file
             raise UserError(f"{path} cannot be read as a .mat file ({error}): download it again.") from error
         if "X" not in content or "y" not in content:
-            raise UserError(f"{path} holds no X and y: it is not the SVHN file it should be.")
+            raise UserError(f"{path} holds no X and y, so it is not the expected SVHN file: download it again.")
         pictures, numbers = content["X"], content["y"]
         shape = (32, 32, 3, numbers.size)
         if pictures.dtype != np.uint8 or pictures.shape != shape or numbers.dtype.kind not in "iuf":
-            raise UserError(f"{path} holds other kinds of X and y: it is not the SVHN file it should be.")
+            raise UserError(
+                f"{path} holds X and y of other types, so it is not the expected SVHN file: download it again."
+            )
         labels = numbers.reshape(-1).astype(np.int64) % 10  # the official files write digit 0 as 10
         return images(title, pictures.transpose(3, 2, 0, 1), labels, DIGIT_NAMES)
 

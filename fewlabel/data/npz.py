@@ -27,7 +27,7 @@ def read_npz(path: Path) -> Dataset:
         raise UserError(f"{path} holds {', '.join(arrays) or 'nothing'}: it needs x_train and y_train.")
     arrays.setdefault("y_train", np.full(len(arrays["x_train"]), UNLABELLED))
     if ("x_test" in arrays) != ("y_test" in arrays):
-        raise UserError(f"{path} holds one of x_test and y_test: it needs both or none.")
+        raise UserError(f"{path} holds only one of x_test and y_test: add the other, or remove it.")
     parts = [part for part in ("train", "test") if f"x_{part}" in arrays]
     labels = {part: label_array(path, f"y_{part}", arrays[f"y_{part}"]) for part in parts}
     values = np.unique(np.concatenate([y[y != UNLABELLED] for y in labels.values()]))
@@ -35,7 +35,7 @@ def read_npz(path: Path) -> Dataset:
     def examples(part: str) -> Examples:
         inputs, y = arrays[f"x_{part}"], labels[part]
         if len(inputs) != len(y):
-            raise UserError(f"{path}: x_{part} has {len(inputs)} examples, y_{part} {len(y)} labels.")
+            raise UserError(f"{path}: x_{part} has {len(inputs)} examples, but y_{part} has {len(y)} labels.")
         number = torch.from_numpy(np.where(y == UNLABELLED, UNLABELLED, np.searchsorted(values, y)))
         classes, names = tuple(str(value) for value in values), numbered(part, len(y))
         source = ""
@@ -67,7 +67,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 def read_rows(path: Path) -> torch.Tensor:
     """Vectors to predict: the array x, else x_test, else x_train."""
     if path.suffix != ".npz":
-        raise UserError(f"{path} is not an .npz file, from which rows of numbers are read.")
+        raise UserError(f"{path} is not an .npz file, which this model of rows of numbers needs.")
     arrays = read_arrays(path)
     for name in ("x", "x_test", "x_train"):
         if name in arrays:
@@ -76,7 +76,7 @@ def read_rows(path: Path) -> torch.Tensor:
 
 
 def mapped(path: Path, content: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
-    """An array of the archive; a large one that is not compressed stays in the file, memory-mapped."""
+    """An array of the archive; a large uncompressed one is memory-mapped."""
     entry = content.zip.getinfo(f"{name}.npy")  # type: ignore[union-attr]
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size < MAP_FROM:
         return content[name]
@@ -93,7 +93,7 @@ def mapped(path: Path, content: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
 
 def label_array(path: Path, name: str, array: np.ndarray) -> np.ndarray:
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise UserError(f"{path}: {name} must be one row of whole numbers, -1 for unlabelled.")
+        raise UserError(f"{path}: {name} must be a one-dimensional array of whole numbers, with -1 for unlabelled.")
     if array.dtype.kind == "u" and len(array) and array.max() > np.iinfo(np.int64).max:
         raise UserError(f"{path}: {name} holds {array.max()}: number the classes from 0.")
     if len(array) and array.min() < UNLABELLED:

@@ -15,14 +15,14 @@ WRITTEN = ("recipe.json", "drift.csv")  # in a folder that `fewlabel train` or `
 def scan(folder: Path, notes: list[str] | None = None) -> tuple[list[str], dict[str, str]]:
     """All picture files, as sorted paths relative to the folder, and the class of those in a class subfolder.
 
-    `notes` are told of subfolders that were left out, as they cannot be opened.
+    `notes` gets a message about subfolders that cannot be opened.
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}.")
     closed = list[str]()
     files = sorted(pictures_in(str(folder), closed=closed))
     if closed and notes is not None:
-        notes.append(f"Left out, since they cannot be opened: {listed(sorted(closed))}.")
+        notes.append(f"Left out because they cannot be opened: {listed(sorted(closed))}.")
     if not files:
         kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
         raise UserError(f"{folder} holds no pictures ({kinds}).")
@@ -56,7 +56,7 @@ def pictures_in(folder: str, before: str = "", closed: list[str] | None = None) 
 
 
 def leads_back(path: str, folder: str) -> bool:
-    """Is it a link to a folder that holds this one, or lies in it? Its pictures would be there twice."""
+    """Whether it links to a parent or child of this folder, whose pictures would be counted twice."""
     if not os.path.islink(path):
         return False
     there, here = Path(path).resolve(), Path(folder).resolve()
@@ -90,12 +90,12 @@ def class_folders(folder: Path) -> list[str]:
 
 
 def is_open(path: Path) -> bool:
-    """Is it a folder that may be opened?"""
+    """Whether it is a readable folder."""
     return path.is_dir() and os.access(path, os.R_OK | os.X_OK)
 
 
 def written(folder: Path) -> bool:
-    """Is it fewlabel's own, and no part of anybody's pictures?"""
+    """Whether it was written by fewlabel, so it is not one of the user's pictures."""
     return any(os.path.exists(folder / name) for name in WRITTEN)  # False where the folder may not be opened
 
 

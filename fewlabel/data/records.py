@@ -41,7 +41,7 @@ class Records:
         return self.header.index(name)
 
     def notes(self) -> list[str]:
-        """What to tell of its encoding and its columns."""
+        """Messages about its encoding and its columns."""
         unnamed = self.header.count("")
         left_out = [f"{unnamed} of the columns of {self.path.name} have no name and are left out."] if unnamed else []
         return guess_note(text_files(self.path) if self.path.is_dir() else [self.path]) + left_out
@@ -51,7 +51,7 @@ class Records:
         for number, cells in enumerate(read_rows(self.path, self.header), 1):
             if len(cells) > len(self.header) and any(cells[len(self.header) :]):
                 raise UserError(
-                    f"row {number} of {self.path} has {len(cells)} cells where the header has {len(self.header)}: is a "
+                    f"row {number} of {self.path} has {len(cells)} cells, but the header has {len(self.header)}: is a "
                     "separator or a quote missing?"
                 )
             yield (cells + [""] * len(self.header))[: len(self.header)]
@@ -124,7 +124,7 @@ def csv_rows(path: Path) -> Iterator[Cells]:
     except UnicodeDecodeError as error:
         name = encoding.removesuffix("-sig").upper()
         raise UserError(
-            f"{path} begins in {name}, but after row {count} is another encoding: save all of it as UTF-8."
+            f"{path} is in {name} up to row {count}, and then in another encoding: save it as UTF-8."
         ) from error
     except csv.Error as error:
         raise UserError(f"{path} is not a CSV file ({error}).") from error
@@ -180,12 +180,12 @@ def json_objects(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 found = json.loads(line)
                 if not isinstance(found, dict):
-                    raise ValueError("it is no object")
+                    raise ValueError("it is not an object")
             except RecursionError as error:
                 raise UserError(f"line {number} of {path} is nested too deeply.") from error
             except ValueError as error:
                 raise UserError(
-                    f"line {number} of {path} is not a JSON object ({error}): it needs one a line, in UTF-8."
+                    f"line {number} of {path} is not a JSON object ({error}): each line must be one, in UTF-8."
                 ) from error
             yield found
 
@@ -199,7 +199,7 @@ def json_header(path: Path) -> list[str]:
 
 
 def as_cell(value: Any) -> str:
-    """As it would stand in a CSV file."""
+    """The value as text, as in a CSV file."""
     if value is None or (not isinstance(value, str) and str(value) in NOTHING):
         return ""
     if isinstance(value, dict | list):
@@ -219,7 +219,7 @@ def parquet(path: Path) -> Any:
         raise UserError(f"to read {path} install pyarrow, or save it as CSV.") from error
     try:
         return ParquetFile(path)
-    except Exception as error:  # a damaged file makes it raise whatever
+    except Exception as error:  # damaged files raise many kinds of errors
         raise not_parquet(path, error) from error
 
 
@@ -250,7 +250,7 @@ def parquet_rows(path: Path, header: Sequence[str]) -> Iterator[Cells]:
 
 
 def row_name(number: int, cells: Sequence[str]) -> str:
-    """By its number and its content, so that a row that was changed or moved is not taken for the one it was."""
+    """A name from row number and content, so that a changed or moved row gets a new name."""
     content = "\x1f".join(cells).encode("utf-8", "surrogateescape")
     return f"{number}-{hashlib.blake2b(content, digest_size=4).hexdigest()}"
 

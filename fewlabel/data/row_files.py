@@ -18,7 +18,7 @@ SHOWN = 400  # letters of a row that people are shown
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns of a file are what."""
+    """The roles of the columns of a file."""
 
     text: str | None = None  # what is learnt from; without it, all columns that have no other role
     label: str | None = None
@@ -27,7 +27,7 @@ class Roles:
 
     @classmethod
     def of(cls, text_column: str | None, label_column: str | None, id_column: str | None, drop: str) -> "Roles":
-        """As a recipe has them: `drop` are names with commas between them."""
+        """Roles from the fields of a recipe; `drop` are names separated by commas."""
         return cls(
             text_column, label_column, id_column, tuple(name.strip() for name in drop.split(",") if name.strip())
         )
@@ -44,8 +44,8 @@ class Roles:
             records.column(name)
             if given.count(name) > 1:
                 raise UserError(
-                    f"column '{name}' is named twice: --text-column, --label-column, --id-column and --drop need a "
-                    "column of their own each."
+                    f"column '{name}' is named twice: --text-column, --label-column, --id-column and --drop must name "
+                    "different columns."
                 )
         if self.text is not None:
             return [self.text]
@@ -53,7 +53,7 @@ class Roles:
 
 
 def is_row_file(data: str | Path) -> bool:
-    """Does `load` take it for a file of rows, or for a folder of texts?"""
+    """Whether `load` reads it as a file of rows or a folder of texts."""
     path = Path(data)
     return is_text_folder(path) if path.is_dir() else path.suffix.lower() in SUFFIXES
 
@@ -74,19 +74,19 @@ class RowFile:
         self.path, self.roles, self.records = path, roles, open_records(path)
         self.columns = list(columns) or roles.inputs(self.records)
         if not self.columns:
-            raise UserError(f"{path} has no column to learn from.")
+            raise UserError(f"{path} has no column to train on.")
         missing = set(unused) - set(self.records.header)
         self._places = [None if name in missing else self.records.column(name) for name in self.columns]
 
     def inputs(self) -> Iterator[list[str]]:
-        """The cells that are learnt from, of each row."""
+        """The input cells of each row."""
         return (self._mine(cells) for cells in self.records)
 
     def _mine(self, cells: Sequence[str]) -> list[str]:
         return ["" if place is None else cells[place] for place in self._places]
 
     def listing(self, longest: int = SHOWN) -> "Listing":
-        """Names, labels and what is shown of all rows, so many letters of each, in one pass."""
+        """Names, labels and previews of all rows, in one pass."""
         names, labels, shown, digest = list[str](), list[str](), Previews(longest), hashlib.sha256()
         label = None if self.roles.label is None else self.records.column(self.roles.label)
         key = None if self.roles.id is None else self.records.column(self.roles.id)
@@ -97,18 +97,18 @@ class RowFile:
             if key is not None:
                 if not name or name in seen:
                     why = f"has the same as row {names.index(name) + 1}" if name else "has none"
-                    raise UserError(f"--id-column {self.roles.id} must name every row, but row {number} {why}.")
+                    raise UserError(f"--id-column {self.roles.id} must identify every row, but row {number} {why}.")
                 seen.add(name)
             names.append(name)
             labels.append("" if label is None else as_label(cells[label]))
             shown.add(self.describe(mine))
             digest.update("\x1f".join((name, *mine)).encode("utf-8", "surrogatepass") + b"\n")
         if not names:
-            raise UserError(f"{self.path} has a header and no row below it.")
+            raise UserError(f"{self.path} has a header but no rows below it.")
         return Listing(names, labels, shown, digest.hexdigest())
 
     def describe(self, cells: Sequence[str]) -> str:
-        """One row in words."""
+        """One row as text."""
         if self.roles.text is not None:
             return cells[0]
         return ", ".join(f"{name} {cell}" for name, cell in zip(self.columns, cells, strict=True) if cell)

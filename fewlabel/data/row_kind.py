@@ -1,4 +1,4 @@
-"""RowKind: what texts and rows of tables have in common. One file per kind: text_kind.py, table_kind.py."""
+"""RowKind: the common base of texts and table rows. One file per kind: text_kind.py, table_kind.py."""
 
 import itertools
 from abc import abstractmethod
@@ -29,7 +29,7 @@ class RowKind(VectorKind):
     @property
     @abstractmethod
     def roles(self) -> Roles:
-        """Of the columns of the file that was trained on."""
+        """The roles of the columns of the training file."""
 
     @property
     @abstractmethod
@@ -38,7 +38,7 @@ class RowKind(VectorKind):
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """Those of them that are left out."""
+        """The input columns that are left out."""
         return ()
 
     @abstractmethod
@@ -46,7 +46,7 @@ class RowKind(VectorKind):
         """(count, columns) of rows of cells, one cell for each of `inputs`."""
 
     def stream(self, path: Path, chunk: int, title: str = "") -> Iterator[Examples]:
-        """Rows of which nothing is known, `chunk` at a time."""
+        """Unlabelled rows, `chunk` at a time."""
         file = self.open(path)
         listing, cells = file.listing(), file.inputs()
         first = 0
@@ -92,16 +92,16 @@ class RowKind(VectorKind):
 def read_row_file(file: RowFile, kind: RowKind, labels: LabelFiles, test: str | Path | None) -> Dataset:
     """Rows to train on and, from another file with the same columns, to test on."""
     if test is not None and Path(test).resolve() == file.path.resolve():
-        raise UserError(f"--test is the file that is trained on, {file.path}: give another one.")
+        raise UserError(f"--test is the training file, {file.path}: give another file.")
     listing, notes = file.listing(), file.records.notes()
     found, source = given_labels(file, listing, labels, notes)
     classes = classes_in(file, found, source)
     kept = [position for position, label in enumerate(found) if label != NO_CLASS]
     no_class = tuple(listing.names[i] for i, label in enumerate(found) if label == NO_CLASS)
     if no_class:
-        notes.append(f"Left out of training, as labelled {NO_CLASS}: {len(no_class)}.")
+        notes.append(f"Left out of training because they are labelled {NO_CLASS}: {len(no_class)}.")
     if not kept:
-        raise UserError(f"all rows of {file.path} are labelled {NO_CLASS}: none is left to train on.")
+        raise UserError(f"all rows of {file.path} are labelled {NO_CLASS}: give some of them a class.")
     train = examples_of(file, listing, kind, found, classes, kept)
     held_out = None if test is None else kind.load_test(Path(test), classes, None)
     return Dataset(file.path.stem, train, held_out, False, tuple(notes), no_class)
@@ -131,7 +131,7 @@ def classes_in(file: RowFile, labels: Sequence[str], source: dict[str, str]) -> 
     refuse_alike(classes, source)
     if len(classes) == len(known) > EACH_OWN:
         raise UserError(
-            f"each of the {len(known)} labelled rows of {file.path} has a class of its own, such as "
+            f"each of the {len(known)} labelled rows of {file.path} has a different class, such as "
             f"'{known[0][:40]}': is '{file.roles.label}' the column with the classes?"
         )
     return tuple(classes)

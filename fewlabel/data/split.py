@@ -1,4 +1,4 @@
-"""Which few images are labelled."""
+"""Choose the few images that are labelled."""
 
 from collections.abc import Sequence
 

@@ -60,7 +60,7 @@ class TableKind(RowKind):
         return mean, std
 
     def rows(self, inputs: Tensor) -> Tensor:
-        """In units that can be compared."""
+        """The rows in comparable units."""
         mean, std = self.statistics(inputs)
         return (inputs - mean) / std
 
@@ -80,7 +80,7 @@ class TableKind(RowKind):
         return self.of_cells(list(zip(*columns, strict=True)), len(inputs))
 
     def export_metadata(self) -> dict[str, str]:
-        """Which number of a row is what."""
+        """The names of the numbers of a row."""
         used = [column for column in self.form.columns if column.width]
         told = [{"name": one.name, "role": one.role, "categories": list(one.categories)} for one in used]
         return {"columns": json.dumps(told)}
@@ -101,7 +101,7 @@ class TableKind(RowKind):
 
 
 def table_kind(file: RowFile) -> tuple[TableKind, list[str]]:
-    """What each column of a file becomes, and the same in words."""
+    """How each column of a file is used, and a message about it."""
     form, _ = find_form(file.columns, file.inputs())
     notes = ["Columns: " + "; ".join(column.describe() for column in form.columns) + "."]
     return TableKind(form.width, form=form, label_column=file.roles.label, id_column=file.roles.id), notes

@@ -1,4 +1,4 @@
-"""Tables as people and spreadsheets write them: rows of cells, whatever the separator and the encoding."""
+"""Read tables as spreadsheets write them: rows of cells, with any common separator and encoding."""
 
 import codecs
 import contextlib
@@ -50,7 +50,7 @@ def decoded(path: Path, content: bytes, what: str, whole: bool = True) -> tuple[
         encodings = ["utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"]
     else:
         encodings = ["utf-8-sig", FALLBACK]
-    if content.startswith(codecs.BOM_UTF8):  # as we write it, with whatever bytes a file's name has
+    if content.startswith(codecs.BOM_UTF8):  # as we write it; file names may have any bytes
         return "utf-8-sig", content.decode("utf-8-sig", "surrogateescape")
     for encoding in encodings:
         if encoding == FALLBACK and mostly_utf8(content):
@@ -65,7 +65,7 @@ def decoded(path: Path, content: bytes, what: str, whole: bool = True) -> tuple[
 
 
 def guess_note(paths: Sequence[Path]) -> list[str]:
-    """What to tell of texts whose encoding is not certain."""
+    """A message about texts whose encoding is uncertain."""
     guessed = [path.name for path in paths if path.suffix.lower() in TEXTS and is_guessed(path)]
     if not guessed:
         return []
@@ -80,7 +80,7 @@ def is_guessed(path: Path) -> bool:
 
 
 def mostly_utf8(content: bytes) -> bool:
-    """Are most letters outside of ASCII as in UTF-8?"""
+    """Whether most non-ASCII letters are valid UTF-8."""
     text = content.decode("utf-8", "replace")
     broken = text.count("\ufffd")
     return len(text) - len(text.encode("ascii", "ignore")) > 2 * broken
@@ -134,7 +134,7 @@ def read_sheet(path: Path) -> Iterator[list[str]]:
         with contextlib.closing(load_workbook(path, read_only=True, data_only=True)) as book:
             for row in book.worksheets[0].iter_rows(values_only=True):
                 yield [text_of(value) for value in row]
-    except Exception as error:  # a damaged file makes it raise whatever
+    except Exception as error:  # damaged files raise many kinds of errors
         raise UserError(f"{path} is not an .xlsx file that can be read ({error}).") from error
 
 
@@ -146,5 +146,5 @@ def text_of(value: Any) -> str:
 
 
 def as_meant(cell: str) -> str:
-    """Without spaces around it, and without the apostrophe before what looks like a formula."""
+    """A cell without surrounding spaces and without the apostrophe before a formula."""
     return as_written(cell.strip(" \u00a0\r\n"))

@@ -1,4 +1,4 @@
-"""Labels as Python users give them."""
+"""Labels from Python."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from .examples import UNLABELLED
 
 
 def numbered_labels(y: Any) -> tuple[Tensor, NDArray[Any]]:
-    """Labels as positions among the classes, -1 where there is none; and the classes, sorted."""
+    """Labels as class indices, -1 for unlabelled, and the sorted classes."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None: give -1 for unlabelled rows.")
     # In an array of strings a NaN or -1 among them would become a string too.

@@ -1,4 +1,4 @@
-"""Texts: what an encoder makes of them. The network gets features, people are shown the texts."""
+"""Features of texts from an encoder. The network gets the features; people see the texts."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ CHUNK = 4096  # texts in memory at a time
 
 @dataclass(frozen=True)
 class TextKind(RowKind):
-    """float32 (N, columns) that an encoder has made of texts."""
+    """float32 (N, columns), computed from texts by an encoder."""
 
     encoder: str = ""  # its name
     digest: str = ""  # of its weights
@@ -50,12 +50,12 @@ class TextKind(RowKind):
         return (self.text_column,)
 
     def find(self) -> TextEncoder:
-        """The encoder, which must have the weights that the features were made with."""
+        """The encoder, whose weights must be those that computed the features."""
         encoder = self.given or find_text_encoder(self.encoder)
         if encoder.digest != self.digest:
             raise UserError(
-                f"the encoder {self.encoder} has other weights than the model was trained with: "
-                "install or restore those, or train again."
+                f"the encoder {self.encoder} has other weights than in training: restore the original weights, or "
+                "train again."
             )
         return encoder
 
@@ -63,7 +63,7 @@ class TextKind(RowKind):
         return self.find().licence
 
     def export_note(self) -> str:
-        return f"It is the classifier alone: texts must be encoded with {self.encoder} before."
+        return f"The file holds the classifier only: encode texts with {self.encoder} first."
 
     def of_cells(self, rows: Iterable[Sequence[str]], count: int) -> Tensor:
         encoder, texts = self.find(), (cells[0] for cells in rows)
@@ -82,7 +82,7 @@ class TextKind(RowKind):
 
 
 def text_kind(file: RowFile, encoder_name: str) -> tuple[TextKind, list[str]]:
-    """Features of an encoder; says how many texts are longer than it reads, and how many are empty."""
+    """Features of texts, and messages about long and empty texts."""
     encoder = find_text_encoder(encoder_name)
     cut = empty = 0
     for (text,) in file.inputs():
@@ -92,7 +92,7 @@ def text_kind(file: RowFile, encoder_name: str) -> tuple[TextKind, list[str]]:
     if cut:
         notes.append(f"{cut} texts are longer than {encoder.longest} word pieces: only their beginning is read.")
     if empty:
-        notes.append(f"{empty} texts are empty, and are trained on like the others.")
+        notes.append(f"{empty} texts are empty; they are used for training like the others.")
     assert file.roles.text is not None
     kind = TextKind(
         encoder.features,

@@ -15,7 +15,7 @@ from .arrays import as_array
 from .examples import UNLABELLED, Examples, numbered
 from .kind import Kind, Making
 
-LIKE = 10  # ranges of columns are alike where the largest is at most so many times the median
+LIKE = 10  # ranges of columns are similar if the largest is at most this many times the median
 SHOWN = 6  # numbers of a row
 
 
@@ -48,7 +48,7 @@ class VectorKind(Kind):
         return "mlp"
 
     def statistics(self, inputs: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor]:
-        """Mean of each column, and its standard deviation, or one for all columns where their ranges are alike.
+        """Mean of each column, and its standard deviation, or one for all columns if their ranges are similar.
 
         Columns of a table are in units of their own. Pixels and embeddings are not: there a column that hardly varies
         hardly matters, and to make it as large as the others would blow up its noise.

@@ -1,4 +1,4 @@
-"""Encoders: networks trained elsewhere, by name, and the features that they make of pictures."""
+"""Pre-trained encoders by name, and their features of pictures."""
 
 from typing import TYPE_CHECKING
 

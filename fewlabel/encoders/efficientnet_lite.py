@@ -104,7 +104,7 @@ class EfficientNetLite(nn.Module):
         return network.requires_grad_(False).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def load_weights(self, tensors: dict[str, Tensor]) -> None:
-        """Those of the packages, without the head that tells ImageNet's classes."""
+        """Load the weights of the packages, without the head for ImageNet's classes."""
         self.load_state_dict({name: tensor for name, tensor in tensors.items() if not name.startswith("_fc.")})
 
 

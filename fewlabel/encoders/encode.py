@@ -1,4 +1,4 @@
-"""Encoding pictures: in parallel, once, and resumable, since every chunk of features is kept as soon as it is there."""
+"""Encode pictures in parallel and once; resumable, because each chunk of features is stored as soon as it is ready."""
 
 import hashlib
 import shutil
@@ -107,7 +107,7 @@ def fill_store(
     digests: Sequence[bytes | None],
     jobs: int | None,
 ) -> None:
-    """Encode what the store does not hold yet, and keep it chunk by chunk."""
+    """Encode the pictures that are not in the store yet, and store them chunk by chunk."""
     known = store.positions()
     missing: dict[bytes, Picture] = {}
     for picture, digest in zip(pictures, digests, strict=True):
@@ -167,13 +167,13 @@ def one_thread() -> Iterator[None]:
 def encode_by_name(
     name: str, view: View | None, value_range: ValueRange | None, pictures: Sequence[Picture]
 ) -> list[np.ndarray | str]:
-    """In another process, which loads the encoder itself."""
+    """Encode in another process, which loads the encoder itself."""
     torch.set_num_threads(1)
     return encode_some(replace(find_encoder(name), view=view, value_range=value_range), pictures)
 
 
 def encoders_of_views(encoder: Encoder, count: int, flip: bool) -> dict[str, list[Encoder]]:
-    """The same encoder for each of so many weak and strong views."""
+    """The same encoder for each of `count` weak and strong views."""
     return {
         kind: [replace(encoder, view=View(kind, number, flip)) for number in range(count)]
         for kind in (("weak", "strong") if count else ())
@@ -189,7 +189,7 @@ def encode_some(encoder: Encoder, pictures: Sequence[Picture]) -> list[np.ndarra
         try:
             pixels.append(sized(picture, encoder.size, encoder.value_range))
             found.append("")
-        except Exception as error:  # decoders raise whatever a damaged file makes them raise
+        except Exception as error:  # decoders raise many kinds of errors for damaged files
             found.append(str(error) or type(error).__name__)
     places = [place for place, reason in enumerate(found) if reason == ""]
     for first in range(0, len(pixels), BATCH):
@@ -206,12 +206,12 @@ def sized(picture: Picture, size: int | None, value_range: ValueRange | None = N
             return picture
         shown = picture[0] if len(picture) == 1 else picture.transpose(1, 2, 0)
         return square(Image.fromarray(np.ascontiguousarray(shown)), size)
-    assert size is not None, "an encoder without a size of its own gets pixels"
+    assert size is not None, "an encoder without an input size takes pixels"
     return decode(picture, size, value_range)
 
 
 def readable_digest(picture: Picture) -> bytes | None:
-    """Of the content of a file, or of pixels; None where the file cannot be read."""
+    """The digest of a file's content or of pixels; None if the file cannot be read."""
     if isinstance(picture, np.ndarray):
         return hashlib.sha256(repr(picture.shape).encode() + np.ascontiguousarray(picture).tobytes()).digest()
     try:
@@ -241,7 +241,7 @@ def assemble(place: Path, store: FeatureStore, pictures: Sequence[Picture], dige
 
 
 def read_encoded(place: Path, encoder: Encoder, count: int) -> Encoded | None:
-    """The features of so many pictures; None where they are not there as a whole."""
+    """The features of that number of pictures; None if they are incomplete."""
     assert encoder.features is not None
     index = read_index(place, count, FEATURES, 4 * encoder.features)
     if index is None:
@@ -256,6 +256,6 @@ def reason_of(picture: Picture) -> str:
     """Why a picture cannot be read."""
     try:
         sized(picture, 8)
-    except Exception as error:  # decoders raise whatever a damaged file makes them raise
+    except Exception as error:  # decoders raise many kinds of errors for damaged files
         return str(error) or type(error).__name__
-    return "it was changed while it was read"
+    return "it changed while it was being read"

@@ -1,4 +1,4 @@
-"""Encoder: a network trained elsewhere that turns pictures into features."""
+"""Encoder: a pre-trained network that turns pictures into features."""
 
 import copy
 import hashlib
@@ -30,16 +30,16 @@ class View(NamedTuple):
     flip: bool = True  # may it be mirrored?
 
     def of(self, picture: Tensor) -> Tensor:
-        """Of uint8 pixels (1, 3, H, W)."""
+        """The view of uint8 pixels (1, 3, H, W)."""
         source = generator(zlib.crc32(picture.numpy().tobytes()), self.number, self.kind)
         return VIEWS[self.kind](picture, Draws(source, 1), () if self.flip else NO_FLIP)
 
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """A network with the preprocessing that it was trained with."""
+    """A network with its preprocessing."""
 
-    name: str  # as it is given: lite0, timm/NAME, ...
+    name: str  # as given: lite0, timm/NAME, ...
     module: nn.Module  # normalised pictures (N, 3, size, size) to features (N, features)
     size: int | None  # side of the pictures it takes; None where it takes any
     mean: Colour  # of pixels, on the scale 0 to 255
@@ -52,16 +52,16 @@ class Encoder:
 
     @property
     def by_name(self) -> bool:
-        """Can another process find it by its name?"""
+        """Whether another process can find it by name."""
         return self.name != MODULE
 
     @property
     def exportable(self) -> bool:
-        """Is its preprocessing known?"""
+        """Whether its preprocessing is known."""
         return self.size is not None
 
     def store_key(self, backend: str) -> str:
-        """Changes whenever its features would."""
+        """A key that changes whenever its features would."""
         key = f"{DECODER} {self.size} {self.mean} {self.std} {self.digest} {backend} float32"
         key = key if self.view is None else f"{key} {self.view}"
         return key if self.value_range is None else f"{key} {tuple(self.value_range)}"
@@ -91,7 +91,7 @@ class Encoder:
 
 
 def inference_form(module: nn.Module) -> nn.Module:
-    """The module itself, or its faster form where it has one."""
+    """The module, or its faster form if it has one."""
     return faster(module) if isinstance(module, EfficientNetLite | Concatenated) else module
 
 
@@ -121,7 +121,7 @@ class PixelEncoder(nn.Module):
         self.register_buffer("std", torch.tensor(encoder.std).view(-1, 1, 1), persistent=False)
 
     def normalised(self, pixels: Tensor) -> Tensor:
-        """As the module wants them."""
+        """Pixels as the module expects them."""
         images = (pixels.float() - self.mean) / self.std
         if images.shape[-1] != self.size:
             images = nn.functional.interpolate(images, (self.size, self.size), mode="bilinear", antialias=True)
@@ -132,7 +132,7 @@ class PixelEncoder(nn.Module):
 
 
 def count_features(name: str, module: nn.Module, size: int) -> int:
-    """How many features a module makes of a picture, by giving it two blank ones."""
+    """The number of features of a module, found with two blank pictures."""
     with torch.inference_mode():
         output = module(torch.zeros(2, 3, size, size))
     shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
@@ -142,7 +142,7 @@ def count_features(name: str, module: nn.Module, size: int) -> int:
 
 
 def weights_digest(module: nn.Module) -> str:
-    """Of all parameters and buffers, by name."""
+    """A digest of all parameters and buffers, by name."""
     digest = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

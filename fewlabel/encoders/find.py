@@ -1,4 +1,4 @@
-"""From the name of an encoder to the encoder."""
+"""Find an encoder by name."""
 
 from functools import cache
 from pathlib import Path
@@ -36,7 +36,7 @@ def load_once(prefix: str, rest: str) -> Encoder:
 
 
 def full_name(name: str) -> str:
-    """The name from wherever one looks it up: with the full path of a file or a run directory."""
+    """The name, with the full path of a file or a run directory."""
     prefix, _, rest = name.partition("/")
     if name in (NONE, MINILM) or name in ENCODERS or (prefix in LIBRARIES and rest):
         return name

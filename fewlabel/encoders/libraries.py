@@ -1,6 +1,6 @@
 """Encoders of other libraries: timm/NAME, torchvision/NAME, hf/ORG/NAME, open_clip/MODEL:TAG.
 
-Each is loaded with the size, mean and std of the library's own configuration. Weights are tensors, never pickled
+Each uses the size, mean and std of the library's own configuration. Weights are tensors, never pickled
 objects, and no code of a model's repository is run. What is not on disk yet is downloaded by the library.
 """
 
@@ -80,7 +80,7 @@ class HuggingFaceFeatures(nn.Module):
 
 
 def load_hf(name: str) -> Found:
-    """Of the Hugging Face hub, or of a folder that `save_pretrained` wrote."""
+    """Load a model of the Hugging Face hub, or of a folder that `save_pretrained` wrote."""
     from transformers import AutoModel
     from transformers.image_processing_base import ImageProcessingMixin
 
@@ -89,7 +89,7 @@ def load_hf(name: str) -> Found:
         name, trust_remote_code=False, use_safetensors=True, output_loading_info=True
     )
     if lacking := [key for key in found["missing_keys"] if not key.startswith("pooler.")]:
-        raise UserError(f"hf/{name} has no weights for {lacking[0]}, so it cannot be used as it is.")
+        raise UserError(f"hf/{name} has no weights for {lacking[0]}, so it cannot be used as an encoder.")
     if found["missing_keys"]:  # which were drawn at random
         model.pooler = None
     crop = config.get("crop_size") if config.get("do_center_crop") else None
@@ -100,14 +100,14 @@ def load_hf(name: str) -> Found:
 
 
 def side(size: Any) -> int:
-    """Of the picture, however a configuration says it."""
+    """The picture size, in any form of the configuration."""
     if isinstance(size, dict):
         size = size.get("height") or size.get("shortest_edge") or size.get("longest_edge")
     return int(size)
 
 
 def hub_licence(name: str) -> str:
-    """As the model's card says; cards need not."""
+    """The licence from the model card, if it names one."""
     from huggingface_hub import ModelCard
 
     try:
@@ -201,7 +201,7 @@ def load_from_library(prefix: str, name: str) -> Encoder:
 
 @contextmanager
 def one_sentence(name: str, library: Library) -> Iterator[None]:
-    """Whatever goes wrong in another library, as one sentence."""
+    """Turn any error of another library into one sentence."""
     try:
         yield
     except UserError:
@@ -219,5 +219,5 @@ def colour(values: Any) -> Colour:
 
 
 def scaled(values: Colour) -> Colour:
-    """From the scale 0 to 1 to that of pixels."""
+    """Convert from the scale 0 to 1 to that of pixels."""
     return colour(255 * value for value in values)

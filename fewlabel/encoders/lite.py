@@ -31,7 +31,7 @@ def load_lite(name: str) -> Encoder:
         raise UserError(f"the weights of the encoder {name} are not installed: {PHOTOS}.")
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != DIGESTS[name]:
-        raise UserError(f"{path} is not the file that the encoder {name} was published with: install it again.")
+        raise UserError(f"{path} does not hold the published weights of the encoder {name}: install it again.")
     width, depth, size = VARIANTS[name]
     module = EfficientNetLite(width, depth).eval().requires_grad_(False)
     module.load_weights(torch.load(path, map_location="cpu", weights_only=True))

@@ -65,7 +65,7 @@ class MiniLM(nn.Module):
         return F.normalize((x * share).sum(1) / share.sum(1), dim=1)
 
     def load_weights(self, tensors: dict[str, Tensor]) -> None:
-        """As published, by the names that BERT's parts have there."""
+        """Load the published weights, with the parameter names of BERT."""
         names = {"words": "word_embeddings", "positions": "position_embeddings", "kinds": "token_type_embeddings"}
         places = {f"{ours}.weight": f"embeddings.{theirs}.weight" for ours, theirs in names.items()}
         places |= {f"norm.{part}": f"embeddings.LayerNorm.{part}" for part in ("weight", "bias")}
@@ -80,7 +80,7 @@ class MiniLM(nn.Module):
 
 
 def model_folder() -> Path | None:
-    """Where the package has put the model; None where it is not installed."""
+    """The folder of the model; None if it is not installed."""
     package = package_folder(MINILM_PACKAGE)
     return None if package is None else package / "model"
 
@@ -98,7 +98,7 @@ def load_minilm() -> TextEncoder:
     except Exception as error:  # tokenizers raises nothing more specific
         raise UserError(f"the encoder {MINILM} cannot be read from {folder} ({error}): {TEXT}.") from error
     if hashlib.sha256(content).hexdigest() != DIGEST:
-        raise UserError(f"{folder} does not hold the weights that {MINILM} was published with: install it again.")
+        raise UserError(f"{folder} does not hold the published weights of {MINILM}: install it again.")
     network = MiniLM().eval().requires_grad_(False)
     network.load_weights(safetensors.torch.load(content))
     tokenizer.no_padding()

@@ -73,7 +73,7 @@ def load_onnx(path: Path) -> Encoder:
     except Exception as error:  # protobuf's own errors
         raise UserError(f"{path} is not an ONNX file.") from error
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors_of(graph.graph)):
-        raise UserError(f"{path} keeps weights in other files, which are not read: save it as one file.")
+        raise UserError(f"{path} keeps its weights in other files, which is not supported: save it as one file.")
     module = OnnxModule(content)
     try:
         inputs = module.session.get_inputs()
@@ -115,7 +115,9 @@ def picture_input(path: Path, inputs: Any) -> tuple[int, bool]:
             f"the input of {path} is not a batch of pictures: it must be one tensor (N, 3, H, H) of float or uint8."
         )
     if shape[0] not in (None, "") and not isinstance(shape[0], str) and shape[0] != 2:
-        raise UserError(f"{path} takes exactly {shape[0]} pictures at a time: export it with a free batch dimension.")
+        raise UserError(
+            f"{path} takes exactly {shape[0]} pictures at a time: export it with a dynamic batch dimension."
+        )
     return int(shape[2]), inputs[0].type == kinds[1]
 
 

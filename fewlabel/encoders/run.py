@@ -30,7 +30,7 @@ class RunFeatures(nn.Module):
 
 
 def load_run_encoder(name: str, run: Path) -> Encoder:
-    """Of a run that trained on pictures themselves, or of its first stage, which did."""
+    """The network of a run that trained on pictures, or of its first stage."""
     facts = read_description(run)
     kind = facts.get("kind", "images")
     if kind != "images":

@@ -1,8 +1,8 @@
-"""The feature store: what an encoder made of pictures, kept on disk by the content of each picture.
+"""The feature store: features on disk, indexed by the content of each picture.
 
 One folder per encoder, decoder and size. It holds two files that only grow: digests, of 32 bytes each, and features, a
 row of float32 each. A kill leaves at most an incomplete last row, which the next writer removes. So encoding continues
-where it was, a picture that was seen before under whatever name costs nothing, and a hundred new ones cost a hundred.
+where it was, a known picture under any name costs nothing, and a hundred new ones cost a hundred.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ DIGEST = 32  # bytes of a SHA-256
 
 
 def content_digest(path: Path) -> bytes:
-    """Of a file, whatever its name."""
+    """The digest of a file's content."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
 
@@ -53,13 +53,13 @@ class FeatureStore:
         return min(sizes[0] // DIGEST, sizes[1] // self.row_bytes)
 
     def positions(self) -> dict[bytes, int]:
-        """Digest -> row, of all that is there."""
+        """Digest -> row of all stored features."""
         count = len(self)
         content = self._digests.read_bytes()[: count * DIGEST] if count else b""
         return {content[DIGEST * i : DIGEST * (i + 1)]: i for i in range(count)}
 
     def read(self, rows: Sequence[int]) -> np.ndarray:
-        """Those rows (N, features), copied."""
+        """A copy of those rows (N, features)."""
         if not len(rows):
             return np.empty((0, self.features), np.float32)
         stored = np.memmap(self._rows, np.float32, "r", shape=(len(self), self.features))
@@ -78,7 +78,7 @@ class FeatureStore:
 
 
 def append(path: Path, at: int, content: bytes) -> None:
-    """Write at a position, and remove whatever an interrupted writer left behind it."""
+    """Write at a position, and remove what an interrupted writer left after it."""
     with open(path, "r+b" if path.exists() else "w+b") as file:
         file.seek(at)
         file.write(content)

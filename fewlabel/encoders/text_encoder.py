@@ -23,14 +23,14 @@ class TextEncoder:
     licence: str = "see its model card"
 
     def store_key(self, backend: str) -> str:
-        """Changes whenever its features would."""
+        """A key that changes whenever its features would."""
         return f"text {self.longest} {self.digest} {backend} float32"
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self.encode([text[: LETTERS * self.longest] for text in texts])
 
     def too_long(self, text: str) -> bool:
-        """Is it longer than what the encoder reads?"""
+        """Whether the text is too long for the encoder."""
         if len(text) <= self.longest - 2:  # a word piece has a letter at least
             return False
         return self.count_pieces(text[: LETTERS * self.longest]) > self.longest

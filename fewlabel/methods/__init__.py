@@ -1,4 +1,4 @@
-"""Methods by name. A new one is a file of its own and its name in the list here."""
+"""Methods by name. A new method is one file and one entry in the list here."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -111,7 +111,7 @@ def parts_of(name: str) -> dict[str, type[Method]]:
 
 
 def check_method(name: str) -> None:
-    """Refuse what is no method by itself: a term, or a first stage."""
+    """Refuse names that are not a method by themselves: a term, or a first stage."""
     base = name.partition("+")[0]
     if base in SELF_SUPERVISED:
         raise UserError(
@@ -125,7 +125,7 @@ def check_method(name: str) -> None:
 
 
 def check_first_stage(name: str) -> None:
-    """Refuse what cannot be a first stage."""
+    """Refuse names that cannot be a first stage."""
     if name not in SELF_SUPERVISED:
         raise unknown("method of a first stage", name, SELF_SUPERVISED)
 
@@ -136,7 +136,7 @@ def settings_of(method: type[Method]) -> dict[str, Parameter]:
 
 
 def full_settings(name: str, settings: dict[str, Any], kind: str = "images") -> dict[str, Any]:
-    """Every setting of a method under its full name: the given ones, and for others what suits its use."""
+    """All settings of a method under their full names: the given values, and defaults for the others."""
     chosen = chosen_settings(name, settings)
     full: dict[str, Any] = {}
     for part, method in parts_of(name).items():

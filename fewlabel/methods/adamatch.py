@@ -27,7 +27,9 @@ class AdaMatch(Method):
             float,
             Setting("confidence threshold, relative to the mean confidence on labelled images (tau)", least=0, most=1),
         ] = 0.9,
-        weight: Annotated[float, Setting("of the unlabelled term, after the ramp over half the run", least=0)] = 1.0,
+        weight: Annotated[
+            float, Setting("weight of the unlabelled term, after the ramp over half the run", least=0)
+        ] = 1.0,
     ) -> None:
         super().__init__()
         self.threshold, self.weight = threshold, weight

@@ -22,8 +22,8 @@ class AugContrast(Term):
 
     def __init__(
         self,
-        weight: Annotated[float, Setting("of the contrastive term (alpha)", least=0)] = 0.5,
-        temperature: Annotated[float, Setting("of the contrastive term (T)", above=0)] = 1.0,
+        weight: Annotated[float, Setting("weight of the contrastive term (alpha)", least=0)] = 0.5,
+        temperature: Annotated[float, Setting("temperature of the contrastive term (T)", above=0)] = 1.0,
     ) -> None:
         super().__init__()
         self.weight, self.temperature = weight, temperature

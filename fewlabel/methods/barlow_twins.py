@@ -24,11 +24,11 @@ class BarlowTwins(TwoViews):
 
     def __init__(
         self,
-        weight: Annotated[float, Setting("of the term", least=0)] = 1.0,
+        weight: Annotated[float, Setting("weight of the term", least=0)] = 1.0,
         off_diagonal: Annotated[
             float, Setting("weight of the correlations between different numbers", least=0)
         ] = 0.005,
-        width: Annotated[int, Setting("of the projector's three layers", least=2)] = 512,
+        width: Annotated[int, Setting("width of the projector's three layers", least=2)] = 512,
         views: ViewName = "simclr",
     ) -> None:
         super().__init__()

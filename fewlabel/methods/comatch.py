@@ -27,14 +27,14 @@ class CoMatch(Method):
     def __init__(
         self,
         threshold: Annotated[float, Setting("confidence threshold of pseudo-labels (tau)", least=0, most=1)] = 0.95,
-        temperature: Annotated[float, Setting("of similarities between embeddings", above=0)] = 0.2,
+        temperature: Annotated[float, Setting("temperature of similarities between embeddings", above=0)] = 0.2,
         smoothing: Annotated[
             float,
             Setting("weight of the image's own prediction; the rest is of similar images (alpha)", least=0, most=1),
         ] = 0.9,
         like: Annotated[float, Setting("similarity threshold of the pseudo-label graph", least=0, most=1)] = 0.8,
         queue: Annotated[int, Setting("batches in the memory bank", least=1)] = 5,
-        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
+        weight: Annotated[float, Setting("weight of the unlabelled term", least=0)] = 1.0,
         graph: Annotated[float, Setting("weight of the graph term", least=0)] = 1.0,
     ) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ class FixMatch(Method):
     def __init__(
         self,
         threshold: Annotated[float, Setting("confidence threshold of pseudo-labels (tau)", least=0, most=1)] = 0.95,
-        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
+        weight: Annotated[float, Setting("weight of the unlabelled term", least=0)] = 1.0,
         align: Annotated[
             float,
             Setting("strength of distribution alignment: 0 for none, 1 for classes of equal size", least=0, most=1),

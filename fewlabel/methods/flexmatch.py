@@ -24,7 +24,7 @@ class FlexMatch(Method):
         threshold: Annotated[
             float, Setting("confidence threshold of the best-learnt class (tau)", least=0, most=1)
         ] = 0.95,
-        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
+        weight: Annotated[float, Setting("weight of the unlabelled term", least=0)] = 1.0,
     ) -> None:
         super().__init__()
         self.threshold, self.weight = threshold, weight

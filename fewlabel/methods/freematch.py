@@ -24,10 +24,10 @@ class FreeMatch(Method):
 
     def __init__(
         self,
-        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
+        weight: Annotated[float, Setting("weight of the unlabelled term", least=0)] = 1.0,
         fairness: Annotated[float, Setting("weight of the fairness term", least=0)] = 0.001,
         momentum: Annotated[
-            float, Setting("of the moving averages of confidence and class distribution", least=0, most=1)
+            float, Setting("momentum of the moving averages of confidence and class distribution", least=0, most=1)
         ] = 0.999,
     ) -> None:
         super().__init__()
@@ -84,6 +84,6 @@ def relative(mean: Tensor, guessed: Tensor) -> Tensor:
 
 
 def shares(guess: Tensor, weights: Tensor, like: Tensor) -> Tensor:
-    """Of each class among the guesses, whose weights count; all 0 where those are."""
+    """The weighted share of each class among the guesses; all 0 if all weights are 0."""
     counts = torch.zeros_like(like[0]).index_add_(0, guess, weights)
     return counts / weights.sum().clamp(min=1)

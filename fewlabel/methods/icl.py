@@ -37,8 +37,8 @@ class ICL(Term):
 
     def __init__(
         self,
-        weight: Annotated[float, Setting("of the contrastive term (alpha)", least=0)] = 0.5,
-        temperature: Annotated[float, Setting("of the contrastive term (T)", above=0)] = 1.0,
+        weight: Annotated[float, Setting("weight of the contrastive term (alpha)", least=0)] = 0.5,
+        temperature: Annotated[float, Setting("temperature of the contrastive term (T)", above=0)] = 1.0,
         beta: Annotated[
             float, Setting("lambda is drawn from Beta(beta, beta); max(lambda, 1 - lambda) is used", above=0)
         ] = 0.75,

@@ -21,9 +21,9 @@ class ICT(Method):
 
     def __init__(
         self,
-        weight: Annotated[float, Setting("of the unlabelled term, after the ramp", least=0)] = 100.0,
+        weight: Annotated[float, Setting("weight of the unlabelled term, after the ramp", least=0)] = 100.0,
         beta: Annotated[float, Setting("mixing weights are drawn from Beta(beta, beta)", above=0)] = 1.0,
-        ramp: Annotated[int, Setting("steps over which that weight grows from 0", least=0)] = 2000,
+        ramp: Annotated[int, Setting("steps over which the weight grows from 0", least=0)] = 2000,
     ) -> None:
         super().__init__()
         self.weight, self.beta, self.ramp = weight, beta, ramp

@@ -22,8 +22,8 @@ class MeanTeacher(Method):
 
     def __init__(
         self,
-        weight: Annotated[float, Setting("of the unlabelled term, after the ramp", least=0)] = 50.0,
-        ramp: Annotated[int, Setting("steps over which that weight grows from 0", least=0)] = 2000,
+        weight: Annotated[float, Setting("weight of the unlabelled term, after the ramp", least=0)] = 50.0,
+        ramp: Annotated[int, Setting("steps over which the weight grows from 0", least=0)] = 2000,
     ) -> None:
         super().__init__()
         self.weight, self.ramp = weight, ramp

@@ -1,4 +1,4 @@
-"""What methods remember between steps. All of it is buffers, so it is saved and resumed with the run."""
+"""State of methods between steps, kept in buffers, so it is saved and resumed with the run."""
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ class Recent(nn.Module):
         return self.pushed >= len(self.rows)
 
     def mean(self) -> Tensor:
-        """Of the rows there are; those not yet filled are zeros."""
+        """The stored rows; those not yet filled are zeros."""
         return self.rows.sum(0) / self.pushed.clamp(max=len(self.rows))
 
 

@@ -1,4 +1,4 @@
-"""What a method is: it names the inputs it looks at, then turns the network's outputs into a loss."""
+"""The base class of methods: a method names its inputs, then turns the network's outputs into a loss."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Outputs = Mapping[str, Output]  # of the network, under the names that `inputs` 
 
 @dataclass(frozen=True)
 class Problem:
-    """The sizes a method may need before it starts."""
+    """Sizes of the problem, for `build`."""
 
     classes: int
     features: int  # length of f(x)
@@ -29,7 +29,7 @@ class Problem:
 
 
 class Method(nn.Module):
-    """A semi-supervised method. Settings are parameters of `__init__`; whatever is remembered is a buffer.
+    """A semi-supervised method. Settings are parameters of `__init__`; state between steps is kept in buffers.
 
     A setting is declared as `name: Annotated[type, Setting("what it does", least=0)] = default`; the command line, the
     estimator and `fewlabel methods` read it from there. A plain annotation works too.
@@ -45,19 +45,19 @@ class Method(nn.Module):
     steady: ClassVar[Collection[str]] = ()  # parts of it whose learning rate does not decay
 
     def build(self, problem: Problem) -> None:
-        """Once, before any state is loaded: make heads and buffers whose sizes the data decides."""
+        """Called once, before any state is loaded: make heads and buffers whose sizes depend on the data."""
 
     def inputs(self, step: Step) -> dict[str, Tensor]:
-        """Batches for the network, under names of the method's own. The very same tensor is computed once."""
+        """Named batches for the network. The same tensor under two names is computed once."""
         raise NotImplementedError
 
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
-        """Named, already weighted terms, which are summed."""
+        """Named, weighted terms of the loss, which are summed."""
         raise NotImplementedError
 
 
 class Term(Method):
-    """A method that only adds to others: it may follow a `+`. All of its inputs are in `apart`."""
+    """A term that is added to other methods: it may follow a `+`. All of its inputs are in `apart`."""
 
 
 ViewName = Annotated[Literal["weak", "strong", "simclr", "small"], Setting("which views of the unlabelled images")]

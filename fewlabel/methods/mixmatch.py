@@ -23,11 +23,11 @@ class MixMatch(Method):
 
     def __init__(
         self,
-        weight: Annotated[float, Setting("of the unlabelled term, after the ramp", least=0)] = 75.0,
+        weight: Annotated[float, Setting("weight of the unlabelled term, after the ramp", least=0)] = 75.0,
         temperature: Annotated[float, Setting("sharpening temperature of pseudo-labels (T)", above=0)] = 0.5,
         beta: Annotated[float, Setting("mixing weights are drawn from Beta(beta, beta)", above=0)] = 0.75,
         ramp: Annotated[
-            int, Setting("steps over which that weight grows from 0; much shorter ones collapse", least=0)
+            int, Setting("steps over which the weight grows from 0; much shorter ones collapse", least=0)
         ] = 16000,
     ) -> None:
         super().__init__()

@@ -32,8 +32,8 @@ class MoCo(TwoViews):
 
     def __init__(
         self,
-        weight: Annotated[float, Setting("of the contrastive term", least=0)] = 1.0,
-        temperature: Annotated[float, Setting("of similarities between embeddings", above=0)] = 0.2,
+        weight: Annotated[float, Setting("weight of the contrastive term", least=0)] = 1.0,
+        temperature: Annotated[float, Setting("temperature of similarities between embeddings", above=0)] = 0.2,
         queue: Annotated[int, Setting("length of the queue, at most a quarter of the images", least=1)] = 4096,
         views: ViewName = "simclr",
     ) -> None:

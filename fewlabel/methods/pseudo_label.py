@@ -18,8 +18,8 @@ class PseudoLabel(Method):
     def __init__(
         self,
         threshold: Annotated[float, Setting("confidence threshold of pseudo-labels", least=0, most=1)] = 0.95,
-        weight: Annotated[float, Setting("of the unlabelled term, after the ramp", least=0)] = 1.0,
-        ramp: Annotated[int, Setting("steps over which that weight grows from 0", least=0)] = 1000,
+        weight: Annotated[float, Setting("weight of the unlabelled term, after the ramp", least=0)] = 1.0,
+        ramp: Annotated[int, Setting("steps over which the weight grows from 0", least=0)] = 1000,
     ) -> None:
         super().__init__()
         self.threshold, self.weight, self.ramp = threshold, weight, ramp

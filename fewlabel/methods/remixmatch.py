@@ -28,7 +28,7 @@ class ReMixMatch(Method):
 
     def __init__(
         self,
-        weight: Annotated[float, Setting("of the mixed unlabelled term, after the ramp", least=0)] = 1.5,
+        weight: Annotated[float, Setting("weight of the mixed unlabelled term, after the ramp", least=0)] = 1.5,
         unmixed: Annotated[float, Setting("weight of the strong view before mixing, after the ramp", least=0)] = 0.5,
         rotation: Annotated[float, Setting("weight of the rotation loss", least=0)] = 0.5,
         temperature: Annotated[float, Setting("sharpening temperature of pseudo-labels (T)", above=0)] = 0.5,

@@ -26,8 +26,8 @@ class SimCLR(TwoViews):
 
     def __init__(
         self,
-        weight: Annotated[float, Setting("of the contrastive term", least=0)] = 1.0,
-        temperature: Annotated[float, Setting("of similarities between embeddings", above=0)] = 0.2,
+        weight: Annotated[float, Setting("weight of the contrastive term", least=0)] = 1.0,
+        temperature: Annotated[float, Setting("temperature of similarities between embeddings", above=0)] = 0.2,
         views: ViewName = "simclr",
     ) -> None:
         super().__init__()

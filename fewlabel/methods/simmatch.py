@@ -31,13 +31,15 @@ class SimMatch(Method):
     def __init__(
         self,
         threshold: Annotated[float, Setting("confidence threshold of pseudo-labels (tau)", least=0, most=1)] = 0.95,
-        temperature: Annotated[float, Setting("of similarities to the labelled images", above=0)] = 0.1,
+        temperature: Annotated[float, Setting("temperature of similarities to the labelled images", above=0)] = 0.1,
         smoothing: Annotated[
             float,
             Setting("weight of the image's own prediction; the rest is of similar images (alpha)", least=0, most=1),
         ] = 0.9,
-        momentum: Annotated[float, Setting("of the memory bank of labelled embeddings", least=0, most=1)] = 0.7,
-        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
+        momentum: Annotated[
+            float, Setting("momentum of the memory bank of labelled embeddings", least=0, most=1)
+        ] = 0.7,
+        weight: Annotated[float, Setting("weight of the unlabelled term", least=0)] = 1.0,
         similarity: Annotated[float, Setting("weight of the similarity term", least=0)] = 1.0,
     ) -> None:
         super().__init__()

@@ -25,7 +25,7 @@ class SimSiam(TwoViews):
 
     def __init__(
         self,
-        weight: Annotated[float, Setting("of the term", least=0)] = 1.0,
+        weight: Annotated[float, Setting("weight of the term", least=0)] = 1.0,
         views: ViewName = "simclr",
     ) -> None:
         super().__init__()

@@ -21,9 +21,9 @@ class SoftMatch(Method):
 
     def __init__(
         self,
-        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
+        weight: Annotated[float, Setting("weight of the unlabelled term", least=0)] = 1.0,
         sigmas: Annotated[float, Setting("the larger, the less unsure pseudo-labels count (n)", least=0)] = 2.0,
-        momentum: Annotated[float, Setting("of the moving averages", least=0, most=1)] = 0.999,
+        momentum: Annotated[float, Setting("momentum of the moving averages", least=0, most=1)] = 0.999,
     ) -> None:
         super().__init__()
         self.weight, self.sigmas, self.momentum = weight, sigmas, momentum

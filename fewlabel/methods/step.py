@@ -77,7 +77,7 @@ class Step:
         return randomness.generator(self._seed, self.index, source)
 
     def ramp(self, length: int) -> float:
-        """From 0 at the first step to 1 after `length` steps."""
+        """A linear ramp from 0 at the first step to 1 after `length` steps."""
         return min(1.0, self.index / length) if length else 1.0
 
     def pairs(self, count: int, beta: float, source: str, shared: bool = False) -> tuple[Tensor, Tensor]:
@@ -117,7 +117,7 @@ class Step:
 
     @property
     def exact(self) -> bool:
-        """Does the network compute in float32?"""
+        """Whether the network computes in float32."""
         return self._passes.exact
 
     # ---- for progress, report and alarms

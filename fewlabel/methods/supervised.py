@@ -1,4 +1,4 @@
-"""Learning from the labelled images alone: the floor every other method must beat."""
+"""Training on the labelled images alone: the baseline for every other method."""
 
 from torch import Tensor
 

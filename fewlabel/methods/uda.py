@@ -21,7 +21,7 @@ class UDA(Method):
             float, Setting("confidence threshold of pseudo-labels, before sharpening", least=0, most=1)
         ] = 0.8,
         temperature: Annotated[float, Setting("sharpening temperature of pseudo-labels", above=0)] = 0.4,
-        weight: Annotated[float, Setting("of the unlabelled term", least=0)] = 1.0,
+        weight: Annotated[float, Setting("weight of the unlabelled term", least=0)] = 1.0,
     ) -> None:
         super().__init__()
         self.threshold, self.temperature, self.weight = threshold, temperature, weight

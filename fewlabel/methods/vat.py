@@ -27,7 +27,7 @@ class VAT(Method):
             float, Setting("norm of the adversarial perturbation of normalised images (epsilon)", least=0)
         ] = 6.0,
         nudge: Annotated[float, Setting("norm of the perturbation that finds its direction (xi)", least=0)] = 1e-2,
-        weight: Annotated[float, Setting("of the adversarial term, after the ramp", least=0)] = 0.3,
+        weight: Annotated[float, Setting("weight of the adversarial term, after the ramp", least=0)] = 0.3,
         entropy: Annotated[float, Setting("weight of the entropy of the predictions", least=0)] = 0.06,
         ramp: Annotated[int, Setting("steps over which the adversarial weight grows from 0", least=0)] = 2000,
     ) -> None:
@@ -51,7 +51,7 @@ class VAT(Method):
         }
 
     def worst_direction(self, step: Step, target: Tensor) -> Tensor:
-        """Of length 1 for each image, by one power iteration; half precision would round the nudge away."""
+        """The adversarial direction of length 1 for each image, by one power iteration in float32."""
         if not step.exact:
             target = step.forward(step.weak, exact=True).logits.detach()
         direction = torch.randn(step.weak.shape, generator=step.generator("vat")).to(step.weak)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class Output(NamedTuple):
-    """What the network says about a batch of images, one row each."""
+    """The outputs of the network for a batch of images, one row each."""
 
     logits: Tensor  # h(f(x)): (N, classes)
     features: Tensor  # f(x): (N, d)

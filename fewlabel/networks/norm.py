@@ -18,7 +18,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def set_norm_momentum(module: nn.Module, step: int, steps: int | None) -> None:
-    """The momentum of the running statistics at a step: a layer's own one where the run is long enough for it.
+    """The momentum of the running statistics at a step: a layer's own one if the run is long enough for it.
 
     The authors' 0.001 averages over about 1,000 steps, which suits a run of 300,000. In a short one the statistics
     would lag behind the weights (supervised training on digits, 1,000 steps: 62% instead of 82%), so they average over
@@ -33,7 +33,7 @@ def set_norm_momentum(module: nn.Module, step: int, steps: int | None) -> None:
 
 @contextmanager
 def norms_untouched(module: nn.Module) -> Iterator[None]:
-    """Within this block batch statistics are used and no buffer changes, counters included, whatever the mode."""
+    """Within this block batch statistics are used and no buffer changes, counters included, in any mode."""
     layers = [layer for layer in module.modules() if isinstance(layer, BatchNorm)]
     before = [(layer.training, layer.track_running_stats) for layer in layers]
     for layer in layers:
@@ -111,7 +111,7 @@ class Shared(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        """As if mean and variance were given, and then what the rows do by way of them, which all processes sum."""
+        """The gradient for fixed mean and variance, plus that through them, summed over all processes."""
         rows, weight, mean, variance, count = ctx.saved_tensors
         given, of_weight, of_bias = torch.ops.aten.native_batch_norm_backward(
             gradient, rows, weight, mean, variance, None, None, False, ctx.epsilon, [True, True, True]
@@ -130,7 +130,7 @@ def wide(values: Tensor, rows: Tensor) -> Tensor:
 
 
 def normalised(layer: nn.BatchNorm1d | nn.BatchNorm2d, rows: Tensor, ranks: Ranks) -> Tensor:
-    """What a batch norm in training makes of the rows, with the statistics of all processes."""
+    """Batch norm in training mode, with the statistics of all processes."""
     result, mean, variance, count = Shared.apply(rows, layer.weight, layer.bias, layer.eps, ranks)
     statistics = ((layer.running_mean, mean), (layer.running_var, variance * count / (count - 1)))
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""A trained network as it lies in a run directory."""
+"""Trained networks in a run directory."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ DAMAGE = (ValueError, LookupError, AttributeError, TypeError, RuntimeError, Over
 
 
 def read_description(run: Path) -> dict[str, Any]:
-    """What model.json says, in today's format."""
+    """The content of model.json, in the current format."""
     try:
         facts: dict[str, Any] = parse_json((run / DESCRIPTION).read_text(encoding="utf-8"))
         if facts.get("format", 1) > FORMAT:
@@ -29,8 +29,8 @@ def read_description(run: Path) -> dict[str, Any]:
         if facts.get("encoder") == FIRST_STAGE:  # within the run, wherever that is
             if not all((run / FIRST_STAGE / name).exists() for name in (DESCRIPTION, WEIGHTS)):
                 raise UserError(
-                    f"{run} has lost its folder {FIRST_STAGE}, whose network makes the features that it predicts from: "
-                    "restore that, or continue the run with --resume, which makes it again."
+                    f"{run} has lost its folder {FIRST_STAGE}, whose network computes the features for predictions: "
+                    "restore it, or continue the run with --resume, which recreates it."
                 )
             facts["encoder"] = str((run / FIRST_STAGE).resolve())
         if "shape" not in facts:
@@ -47,7 +47,7 @@ def read_description(run: Path) -> dict[str, Any]:
 
 
 def check_description(facts: dict[str, Any]) -> None:
-    """Raises ValueError where model.json says what no model is."""
+    """Raise ValueError if model.json is not valid."""
     shape, classes = facts["shape"], facts["classes"]
     texts = [facts["network"], facts["kind"], facts["method"], facts.get("encoder", ""), *classes]
     if not all(isinstance(text, str) for text in texts) or len(set(classes)) < len(classes):
@@ -65,7 +65,7 @@ def check_description(facts: dict[str, Any]) -> None:
 
 
 def check_weights(run: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-    """Before a network is made for them: are there as many weights as it has, all of them numbers?"""
+    """Check shapes and values of the weights before a network is made for them."""
     if facts["network"] != TUNED:
         with torch.device("meta"):  # which takes no memory
             made, _ = make_encoder(facts["network"], tuple(facts["shape"]))
@@ -82,7 +82,7 @@ def portable(encoder: str, run: Path) -> str:
 
 
 def load_network(run: Path, encoder: nn.Module | None = None) -> tuple[dict[str, Any], Classifier]:
-    """What model.json says, and the network on the CPU in evaluation mode; its body may be a tuned `encoder`."""
+    """The content of model.json, and the network on the CPU in evaluation mode; its body may be a tuned `encoder`."""
     facts = read_description(run)
     try:
         tensors = safetensors.torch.load_file(run / WEIGHTS)

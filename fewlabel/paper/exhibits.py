@@ -1,7 +1,7 @@
-"""The paper's tables and figures, declared: what each rests on, at three scales.
+"""The paper's tables and figures, declared: the runs behind each, at three scales.
 
-`full` is the paper's own setting, for a GPU. `cpu` is what two cores do in hours on real data, chosen so that the order
-of the methods has a chance to show. `smoke` takes a minute and shows nothing but that everything works.
+`full` is the paper's own setting, for a GPU. `cpu` takes hours on two cores with real data, chosen so that
+the order of the methods may show. `smoke` takes a minute and only checks that everything works.
 """
 
 from collections.abc import Mapping
@@ -112,7 +112,7 @@ Work: TypeAlias = tuple[Grid, ...] | Timing | Augmentations
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table or a figure: what it shows, how it is drawn, and what has to be run for it at each scale."""
+    """A table or figure: its title, how it is drawn, and its runs at each scale."""
 
     title: str
     drawn: str  # by the function of this name, in show.py (tables) or figures.py

@@ -99,7 +99,7 @@ def arrow(
 
 
 def flipped_digits(name: str, scale: str, out: Path, root: str | None) -> Figure:
-    """Figure 2: one image of each class, as it is and upside down."""
+    """Figure 2: one image of each class, upright and upside down."""
     images = load("mnist" if scale != "smoke" else "digits", root).train
     figure = Figure(figsize=(9, 2.4), layout="constrained")
     grid = figure.subplots(2, 10)
@@ -243,7 +243,7 @@ def errorbars(
 
 
 def caption(figure: Figure, grid: Grid, found: Found, spread: str) -> None:
-    """Above everything: which runs these are, and what their spread is drawn as."""
+    """The title: which runs these are, and how their spread is drawn."""
     runs = note(grid, [result for results in found.values() for result in results])
     text = textwrap.fill(f"{runs} Lines: mean, {spread}.", int(15 * figure.get_figwidth()))
     figure.suptitle(text, fontsize=8, x=0.01, ha="left")
@@ -258,7 +258,7 @@ def legend(figure: Figure) -> None:
 
 
 def tidy(axes: Axes) -> None:
-    """No frame; a panel that shows nothing says so."""
+    """Remove the frame; an empty panel says so."""
     axes.spines[["top", "right"]].set_visible(False)
     if not axes.has_data():
         axes.text(0.5, 0.5, NOT_RUN, transform=axes.transAxes, ha="center", color=GREY)

@@ -1,4 +1,4 @@
-"""Doing the work behind a table or figure, with an estimate of the time beforehand."""
+"""Run the experiments behind a table or figure, with an estimate of their time."""
 
 import json
 import statistics
@@ -33,7 +33,7 @@ def exhibit_of(name: str) -> Exhibit:
 
 
 def work_of(name: str, scale: str) -> Work:
-    """What has to be run: nothing, for drawings."""
+    """The runs of an exhibit; None for drawings."""
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
     return exhibit_of(name).work.get(scale, ())
@@ -61,7 +61,7 @@ def run_exhibit(
     scheduler: str | None = None,
     told: Callable[[Result], None] = lambda _: None,
 ) -> None:
-    """Do what is not done yet; results are kept in `out`."""
+    """Do the missing runs; results are kept in `out`."""
     work = work_of(name, scale)
     if not work:
         raise UserError(f"{name} needs no runs: `fewlabel paper show {name}` makes it.")
@@ -78,7 +78,7 @@ def kept_path(name: str, scale: str, out: Path) -> Path:
 
 
 def kept(name: str, scale: str, out: Path) -> Any:
-    """What this version measured for an exhibit that rests on no grid, or None."""
+    """The measurement of this version for an exhibit without a grid, or None."""
     work, path = work_of(name, scale), kept_path(name, scale, out)
     if isinstance(work, tuple) or not path.exists():
         return None
@@ -87,7 +87,7 @@ def kept(name: str, scale: str, out: Path) -> Any:
 
 
 def origin(work: Timing | Augmentations, scale: str) -> Any:
-    """What a measurement depends on, as a file holds it."""
+    """The settings that a measurement depends on, as stored in its file."""
     facts: dict[str, Any] = {"version": __version__, "work": asdict(work)}
     if isinstance(work, Timing):
         facts["recipes"] = [timed_recipe(work, scale, method, None).to_dict() for method in work.methods]
@@ -116,7 +116,7 @@ def estimate(recipes: list[Recipe], out: Path, jobs: int) -> tuple[int, float]:
 
 
 def seconds_of(recipe: Recipe, dataset: Dataset) -> float:
-    """Of one run; 0 where it fails, as its result will tell."""
+    """Seconds of one run; 0 if it fails, which its result will report."""
     try:
         plan = make_plan(recipe, dataset)
         if recipe.images is not None:

@@ -41,7 +41,7 @@ def grids_of(name: str, scale: str) -> tuple[Grid, ...]:
 
 
 def results_of(grid: Grid, scale: str, out: Path) -> Found:
-    """What there is of a grid: (method, labels, settings as JSON) to the results of its seeds."""
+    """The results of a grid: (method, labels, settings as JSON) -> results of its seeds."""
     found: Found = {}
     for recipe in grid.recipes(scale, root=None):
         labels = (recipe.labels_per_class or 0) * CLASSES.get(grid.data, 10)
@@ -119,7 +119,7 @@ def published_cell(value: Any) -> str:
 
 
 def difference(found: Found, grid: Grid, labels: int, method: str, other: str) -> list[str] | None:
-    """The mean over seeds of what a method has more than another one on the same labels, in points."""
+    """The mean paired difference of two methods over seeds, in points."""
     ours, theirs = (
         {
             result.recipe["seed"]: 100 * result.accuracy
@@ -136,7 +136,7 @@ def difference(found: Found, grid: Grid, labels: int, method: str, other: str) -
 
 
 def note(grid: Grid, results: Sequence[Result]) -> str:
-    """How the runs of a grid were made, and why one of them failed."""
+    """A note on how the runs of a grid were made, and why one of them failed."""
     errors = [result.error for result in results if result.error]
     results = [result for result in results if not result.error]
     why = f" {len(errors)} failed{', the first' * (len(errors) > 1)}: {errors[0].splitlines()[0]}" if errors else ""

@@ -1,4 +1,4 @@
-"""Runs: a directory that remembers a training, and `train` and `pretrain`, which make one."""
+"""Runs: directories that store a training, and the functions `train` and `pretrain`."""
 
 from typing import TYPE_CHECKING
 

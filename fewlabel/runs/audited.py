@@ -1,4 +1,4 @@
-"""Audited examples: a person's answers about them measure a model, so they are no labels to train on."""
+"""Audited examples measure a model, so their labels are not used for training."""
 
 import json
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from .directory import RunDirectory
 
 
 def audited_examples(runs: Path, data: str) -> dict[str, str]:
-    """Examples of that data which were drawn for the audit of some run in a folder of runs: name -> run."""
+    """Examples of these data that were drawn for an audit of a run in a folder of runs: name -> run."""
     found: dict[str, str] = {}
     for path in sorted(runs.glob(f"*/{AUDIT}")) if runs.is_dir() else ():
         try:

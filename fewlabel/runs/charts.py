@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..charts import BLUE, COLOURS, GREY, ORANGE, Chart, draw_chart, name_ticks
+from ..charts import BLUE, COLOURS, GREY, ORANGE, Chart, draw_chart, legend_above, name_ticks
 
 History = Sequence[dict[str, Any]]
 COUNTED_CLASSES = 12  # beyond this, counts in a confusion matrix would be illegible
@@ -20,7 +20,7 @@ def learning_curves(history: History, floor: History) -> list[Chart]:
             if points:
                 axes.plot(*zip(*points, strict=True), color=colour, label=name, marker="o", markersize=3)
         axes.set(xlabel="step", ylabel="test accuracy (%)")
-        axes.legend(frameon=False)
+        legend_above(axes)
 
     charts = [loss_curves(history)]
     if any("accuracy" in line for line in history):
@@ -35,13 +35,13 @@ def loss_curves(history: History) -> Chart:
             points = [(line["step"], line["loss"][name]) for line in history]
             axes.plot(*zip(*points, strict=True), color=colour, linestyle=style, label=name)
         axes.set(xlabel="step", ylabel="loss, weighted")
-        axes.legend(frameon=False)
+        legend_above(axes)
 
     return draw_chart(losses, "The terms of the loss over the steps")
 
 
 def first_stage_curves(history: History) -> list[Chart]:
-    """The loss, how far embeddings spread and, where classes are known, how often neighbours are of the same class."""
+    """The loss, the spread of embeddings and, if classes are known, how often neighbours have the same class."""
 
     def over_time(axes: Axes) -> None:
         shown = (("neighbour_accuracy", BLUE, "neighbours of the same class"), ("spread", ORANGE, "spread"))
@@ -50,7 +50,7 @@ def first_stage_curves(history: History) -> list[Chart]:
             if points:
                 axes.plot(*zip(*points, strict=True), color=colour, label=name)
         axes.set(xlabel="step", ylabel="%", ylim=(0, 103))
-        axes.legend(frameon=False)
+        legend_above(axes)
 
     return [
         draw_chart(over_time, "Spread of the embeddings, and share of nearest neighbours of the same class"),
@@ -68,7 +68,7 @@ def pseudo_labels(history: History, classes: Sequence[str]) -> list[Chart]:
             correct = [np.nan if line["kept_accuracy"] is None else 100 * line["kept_accuracy"] for line in lines]
             axes.plot(steps, correct, color=ORANGE, linestyle="--", label="correct among the used")
         axes.set(xlabel="step", ylabel="pseudo-labels (%)", ylim=(0, 103))
-        axes.legend(frameon=False)
+        legend_above(axes)
 
     def by_class(axes: Axes) -> None:
         recent = lines[-max(1, len(lines) // 10) :]
@@ -79,9 +79,9 @@ def pseudo_labels(history: History, classes: Sequence[str]) -> list[Chart]:
         axes.bar(place, guessed, color="#cccccc", label="all")
         axes.bar(place, kept, width=0.5, color=BLUE, label="used")
         axes.axhline(100 / len(classes), color=GREY, linewidth=0.8, linestyle=":")
-        axes.set(ylabel="share of pseudo-labels (%)", ylim=(0, 1.3 * max(guessed.max(), 100 / len(classes))))
+        axes.set(ylabel="share of pseudo-labels (%)", ylim=(0, 1.05 * max(guessed.max(), 100 / len(classes))))
         name_ticks(axes, classes)
-        axes.legend(frameon=False)
+        legend_above(axes)
 
     if not lines:
         return []
@@ -93,15 +93,16 @@ def pseudo_labels(history: History, classes: Sequence[str]) -> list[Chart]:
 
 def confusion_matrix(counts: np.ndarray, classes: Sequence[str]) -> Chart:
     share = counts / counts.sum(1, keepdims=True).clip(1)
+    counted = len(classes) <= COUNTED_CLASSES
 
     def draw(axes: Axes) -> None:
         axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
         name_ticks(axes, classes, both=True)
-        if len(classes) <= COUNTED_CLASSES:
+        if counted:
             for i, j in np.ndindex(counts.shape):
                 if counts[i, j]:
                     colour = "white" if share[i, j] > 0.6 else "black"
-                    axes.text(j, i, str(counts[i, j]), ha="center", va="center", fontsize=7, color=colour)
+                    axes.text(j, i, str(counts[i, j]), ha="center", va="center", fontsize=9, color=colour)
         axes.set(xlabel="predicted", ylabel="true")
 
-    return draw_chart(draw, "Confusion matrix of the test set", (6.4, 5.6))
+    return draw_chart(draw, "Confusion matrix of the test set", (5.2, 4.8) if counted else (6.4, 5.6))

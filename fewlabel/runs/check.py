@@ -1,4 +1,4 @@
-"""Is what recipe.json says a plan that can be trained on?"""
+"""Check that recipe.json describes a valid plan."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ..training import Plan, Recipe
 
 
 def check_plan(facts: dict[str, Any]) -> None:
-    """Raises an error where a value of recipe.json is missing, not of its type, or out of bounds."""
+    """Raise an error if a value of recipe.json is missing, of the wrong type, or out of bounds."""
     check_values(Plan.from_dict(facts, torch.empty(0)))
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: tensors and facts in one file with a checksum, written so that a kill leaves the one before."""
+"""Checkpoints: tensors and metadata in one file with a checksum; after a kill, the previous one is intact."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Which encoder a run uses: what was asked for, what was decided before, or the default."""
+"""Choose the encoder of a run: the requested one, the one of a resumed run, or the default."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ FROM_SCRATCH = ("network", "size", "flip", "without")  # settings of training on
 
 
 def choose_encoder(recipe: Recipe, dataset: Dataset | None, before: RunDirectory | None, terminal: Terminal) -> str:
-    """The name of an encoder, or none; says what was decided by default."""
+    """The name of an encoder, or none; prints what was chosen by default."""
     saved = before.facts() if before else None
     if saved is not None and "encoder" in saved:
         return NONE if saved["encoder"] == FIRST_STAGE else saved["encoder"]
@@ -35,7 +35,7 @@ def choose_encoder(recipe: Recipe, dataset: Dataset | None, before: RunDirectory
     if not is_folder(recipe.data):
         return NONE
     if given := [name for name in FROM_SCRATCH if getattr(recipe, name) not in (None, "")]:
-        terminal.say(f"No encoder is used, since --{given[0]} was given, which is for training from scratch.")
+        terminal.say(f"No encoder is used, because --{given[0]} is for training from scratch.")
         return NONE
     if not ENCODERS[DEFAULT].installed:
         terminal.say(

@@ -1,4 +1,4 @@
-"""The run directory: what a run writes, who may write into it, and how it is found again."""
+"""The run directory: its files, its lock, and how it is found again."""
 
 import csv
 import glob
@@ -23,7 +23,7 @@ HEADER = ("file", "label")  # of labels.csv
 
 
 class RunDirectory:
-    """A directory that remembers a run. To train in it, open it in a `with` block: then nobody else can."""
+    """A directory that stores a run. To train in it, open it in a `with` block, which locks it."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -43,7 +43,7 @@ class RunDirectory:
     # ---- what is there
 
     def facts(self) -> dict[str, Any] | None:
-        """What recipe.json says, or None where there is no run."""
+        """The content of recipe.json, or None if there is no run."""
         if not (self / RECIPE).exists():
             return None
         try:
@@ -51,14 +51,14 @@ class RunDirectory:
             if not {"recipe", "data", "steps"} <= facts.keys() or not isinstance(facts["recipe"].get("data"), str):
                 raise ValueError
         except (ValueError, AttributeError, TypeError, OSError) as error:
-            raise UserError(f"{self / RECIPE} is not that of a run: choose another --out.") from error
+            raise UserError(f"{self / RECIPE} was not written by a run: choose another --out.") from error
         return facts
 
     def facts_to_continue(self) -> dict[str, Any]:
-        """What recipe.json says of a run that this version can resume, repeat or report on."""
+        """The content of recipe.json, for a run that this version can resume, repeat or report on."""
         facts = self.facts()
         if facts is None:
-            raise UserError(f"{self.path} holds no run: give the directory of one.")
+            raise UserError(f"{self.path} holds no run: give a run directory.")
         versions, written = facts.get("versions"), facts.get("format", 1)
         version = versions.get("fewlabel", "another version") if isinstance(versions, dict) else "another version"
         if not isinstance(written, int):
@@ -70,7 +70,7 @@ class RunDirectory:
                 f"{self.path} was written by fewlabel {version}: its model can be used, but to resume, repeat or "
                 "report on the run install that version, or train again with `fewlabel train`."
             )
-        from .check import check_plan  # which takes long: it imports torch
+        from .check import check_plan  # slow: it imports torch
 
         try:
             check_plan(facts)
@@ -87,7 +87,7 @@ class RunDirectory:
         return (self / REPORT).exists()
 
     def refuse_occupied(self, *, resume: bool, overwrite: bool) -> None:
-        """Before any work is done: may a run be written here?"""
+        """Check before any work that a run may be written here."""
         if resume and overwrite:
             raise UserError("give --resume or --overwrite, not both.")
         facts = self.facts()
@@ -99,7 +99,8 @@ class RunDirectory:
             self.facts_to_continue()
         if facts and overwrite and (self / AUDIT).exists():
             raise UserError(
-                f"{self.path} holds an audit, a person's work: choose another --out, or remove {self / AUDIT}."
+                f"{self.path} holds an audit, which is never overwritten: choose another --out, or remove "
+                f"{self / AUDIT}."
             )
         if not facts and self.path.is_dir():
             there = list(self.path.iterdir())
@@ -128,7 +129,7 @@ class RunDirectory:
         self._lock = lock
 
     def clear(self) -> None:
-        """Remove what an earlier run wrote, and nothing else."""
+        """Delete the files of an earlier run only."""
         try:
             for entry in sorted(self.path.iterdir(), key=lambda entry: entry.name == RECIPE):  # recipe.json last
                 if is_ours(entry) and entry.name != LOCK:
@@ -156,8 +157,8 @@ class RunDirectory:
             ) from error
         if (self.facts() or {}).get("labels_digest") not in (None, digest_of(rows)):
             raise UserError(
-                f"{self / LABELS} was changed, but is the record of a run: restore it; to train on other labels give a "
-                "file of your own with --labels, and another --out."
+                f"{self / LABELS} was changed, but it records the labels of a run: restore it; to train on other "
+                "labels, give your own file with --labels, and another --out."
             )
         return [name for name, _ in rows]
 
@@ -176,12 +177,12 @@ class RunDirectory:
 
 
 def digest_of(rows: Iterable[tuple[str, ...]]) -> str:
-    """Of the rows of labels.csv, by which a change is noticed."""
+    """A digest of the rows of labels.csv, to detect changes."""
     return hashlib.sha256(repr([*rows]).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def is_ours(entry: Path) -> bool:
-    """Was this written by a run? Nothing else in its directory is ever touched."""
+    """Whether a run wrote this file. Other files in its directory are never touched."""
     return entry.name in FILES or (entry.name.startswith(".") and entry.name.endswith(".partial"))
 
 
@@ -217,7 +218,7 @@ def numbered_directories(first: Path) -> dict[int, Path]:
 
 
 def is_of(recipe: "Recipe", run: RunDirectory) -> bool:
-    """Does a directory hold a run of that recipe? Settings that it does not name are as they may be."""
+    """Whether a directory holds a run of that recipe. Settings that the recipe leaves open may differ."""
     try:
         facts = run.facts()
     except UserError:

@@ -1,4 +1,4 @@
-"""The end of a run: model, predictions and report; and how a report is made again from what is on disk."""
+"""Finish a run: write model, predictions and report; and rewrite a report from the files on disk."""
 
 import json
 
@@ -14,7 +14,7 @@ from ..predictions import Predictions, texts_of
 from ..run_files import FIRST_STAGE, FLOOR, PREDICTIONS, REPORT, VERDICT
 from ..terminal import Terminal
 from ..training import Plan
-from ..verdict import Verdict, make_verdict, verdict_in_words
+from ..verdict import Verdict, make_verdict
 from .directory import RunDirectory
 from .first_stage import as_encoder, as_trained_on, data_of_run
 from .stages import StageResult
@@ -32,7 +32,7 @@ def finish(
     terminal: Terminal,
 ) -> None:
     """Write the model, the predictions and the report."""
-    from .report import Findings, write_report  # matplotlib is slow to import: not before the first step
+    from .report import Findings, verdict_of, write_report  # matplotlib is slow to import: not before the first step
 
     dataset = main.dataset
     expected = fit_confidence(model, dataset.train, plan.labelled)
@@ -62,7 +62,7 @@ def finish(
             f"Confidence is calibrated on your labels: predicted from the others, {expected.labels} held-out labels "
             f"suggest an accuracy of about {expected.accuracy:.0%}."
         )
-    for sentence in verdict_in_words(verdict, dataset.train.kind.noun, len(plan.labelled), str(directory.path)):
+    for sentence in verdict_of(findings):
         terminal.say(sentence)
     if plan.recipe.predictions:
         terminal.say(f"Predictions: {directory / PREDICTIONS}")
@@ -77,7 +77,7 @@ def judge(
     predictions: Predictions,
     positions: torch.Tensor,
 ) -> Verdict:
-    """Run and floor side by side; what the floor predicts is kept for audits."""
+    """Compare run and floor; the floor's predictions are stored for audits."""
     agreement, dataset = None, main.dataset
     if floor is not None:
         train = floor.dataset.train
@@ -120,7 +120,7 @@ def predict_unlabelled(plan: Plan, dataset: Dataset, model: Model) -> tuple[Pred
 def write_missing_predictions(
     directory: RunDirectory, plan: Plan, dataset: Dataset, model: Model, terminal: Terminal
 ) -> None:
-    """predictions.csv of a finished run, where it is wanted and not there."""
+    """Write predictions.csv of a finished run if it is missing."""
     if plan.recipe.predictions and not (directory / PREDICTIONS).exists():
         dataset = as_trained_on(directory, plan, dataset)
         predict_unlabelled(plan, dataset, model)[0].write(directory / PREDICTIONS)
@@ -151,7 +151,7 @@ def remake_report(run: RunDirectory, root: str | None = None) -> None:
 
 
 def read_verdict(run: RunDirectory) -> Verdict | None:
-    """None of runs that an earlier version made."""
+    """The verdict of a run; None for runs of an earlier version."""
     try:
         return Verdict.from_dict(json.loads((run / VERDICT).read_text()))
     except (OSError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""The first stage of a run, without labels: the main stage trains on features of its network, or goes on from it."""
+"""The first stage of a run, without labels: the main stage trains on its features, or continues from its weights."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from .stages import StageResult, first_stage, run_stage
 
 
 def run_first_stage(run: RunDirectory, plan: Plan, dataset: Dataset, terminal: Terminal, ranks: Ranks) -> StageResult:
-    """Train it, from wherever it was, and save its network, which can then be named as an encoder."""
+    """Train or resume the first stage, and save its network, which can then be used as an encoder."""
     result = run_stage(first_stage(plan, dataset), run, terminal, ranks)
     ranks.first_says(lambda: as_encoder(plan, result).save(run / FIRST_STAGE))
     return result

@@ -1,4 +1,4 @@
-"""metrics.jsonl: one line of figures after another, checked as it is read, since a kill may cut it and people edit."""
+"""metrics.jsonl: lines of metrics, checked on reading, because a kill may cut them and people may edit them."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def read_metrics(path: Path, until: float = float("inf")) -> list[dict[str, Any]
 
 
 def is_line(line: Any) -> bool:
-    """Is it a line of metrics as a training writes them?"""
+    """Whether a line is valid metrics of a training."""
     if not isinstance(line, dict) or not {"step", "loss", "seconds"} <= line.keys():
         return False
     step, loss = line["step"], line["loss"]
@@ -45,7 +45,7 @@ def is_line(line: Any) -> bool:
 
 
 def follows(line: dict[str, Any], first: dict[str, Any], last: dict[str, Any]) -> bool:
-    """Is it a later line of the same training?"""
+    """Whether it is a later line of the same training."""
     later = line["step"] > last["step"] and line["loss"].keys() <= last["loss"].keys()
     return later and class_counts(line) <= class_counts(first)
 
@@ -56,7 +56,7 @@ def class_counts(line: dict[str, Any]) -> set[int]:
 
 
 def valid(name: str, value: Any) -> bool:
-    """Is it what the field of that name holds?"""
+    """Whether a value is valid for a field."""
     if name == "loss":
         return all(is_number(part) for part in value.values())
     if name == "alarms":

@@ -1,4 +1,4 @@
-"""report.html: one self-contained page with pictures that tells how a run went."""
+"""report.html: one self-contained page with the results of a run."""
 
 import os
 import shlex
@@ -29,7 +29,7 @@ COMPARED, ROWS, ALIKE = 5000, 8, 9  # examples that are compared, rows that are 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What a report is made of."""
+    """The contents of a report."""
 
     plan: Plan
     dataset: Dataset
@@ -82,11 +82,12 @@ def contents(found: Findings) -> dict[str, Any]:
 def verdict_of(found: Findings) -> list[str]:
     if found.verdict is None:
         return []
-    return verdict_in_words(found.verdict, found.dataset.train.kind.noun, len(found.plan.labelled), found.run)
+    suggest = command_on_data(found.plan, "suggest", "--run", found.run, "-o", "more.csv")
+    return verdict_in_words(found.verdict, found.dataset.train.kind.noun, len(found.plan.labelled), found.run, suggest)
 
 
 def first_stage(plan: Plan | None, history: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """What the report shows of a first stage: its curves, and alarms of its own."""
+    """The part of the report about the first stage: its curves and alarms."""
     if plan is None or not history:
         return None
     last = history[-1]
@@ -108,11 +109,13 @@ def headline(found: Findings) -> list[tuple[str, str]]:
         numbers.append(("test accuracy", f"{last['accuracy']:.1%}"))
         if found.floor:
             numbers.append(("with the labels alone", f"{found.floor[-1]['accuracy']:.1%}"))
+    minutes = last["seconds"] / 60
+    time, unit = (f"{minutes:.1f}", "minutes") if minutes >= 1 else (f"{last['seconds']:.0f}", "seconds")
     return [
         *numbers,
         (f"labelled {noun}", f"{len(found.plan.labelled)}"),
         (f"training {noun}", f"{len(found.dataset.train):,}"),
-        (f"minutes for {found.plan.steps:,} steps", f"{last['seconds'] / 60:.1f}"),
+        (f"{unit} for {found.plan.steps:,} steps", time),
     ]
 
 
@@ -133,7 +136,7 @@ def result(history: Sequence[dict[str, Any]], count: int) -> dict[str, Any] | No
 
 
 def write_pretraining_report(path: Path, plan: Plan, result: StageResult, run: str) -> None:
-    """Of a run without labels: its curves, and which examples its network takes for alike."""
+    """The report of a run without labels: its curves, and examples beside those with the most similar features."""
     train = result.dataset.train
     contents = {
         "title": f"{plan.recipe.method} on {result.dataset.name}",
@@ -149,12 +152,17 @@ def write_pretraining_report(path: Path, plan: Plan, result: StageResult, run: s
 
 
 def command_on_top(plan: Plan, run: str, command: str) -> str:
-    """What to type next, on the features of a run without labels."""
+    """The command to run next, on the features of a run without labels."""
+    more = ["-n", "20", "-o", "to-label.csv"] if command == "suggest" else []
+    return command_on_data(plan, command, "--encoder", run, *more)
+
+
+def command_on_data(plan: Plan, command: str, *options: str) -> str:
+    """A command on the data of a run."""
     data = plan.recipe.data
     shorter = min(data, os.path.relpath(data), key=len) if Path(data).exists() else data
     root = ["--root", plan.recipe.root] if plan.recipe.root and data in NAMED else []
-    more = ["-n", "20", "-o", "to-label.csv"] if command == "suggest" else []
-    return shlex.join(["fewlabel", command, shorter, *root, "--encoder", run, *more])
+    return shlex.join(["fewlabel", command, shorter, *root, *options])
 
 
 def alike(result: StageResult) -> list[list[Shown]]:
@@ -199,7 +207,7 @@ def certainty(found: Findings) -> tuple[list[Shown], list[Shown]]:
 
     def gallery(rows: list[int]) -> list[Shown]:
         train = found.dataset.train
-        return [shown(train, int(found.positions[r]), f"{labels[r]} {confidence[r]:.0%}") for r in rows]
+        return [shown(train, int(found.positions[r]), f"{labels[r]} ({confidence[r]:.0%})") for r in rows]
 
     return gallery(order[:PICTURES].tolist()), gallery(order.flip(0)[:PICTURES].tolist())
 

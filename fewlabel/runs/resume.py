@@ -1,4 +1,4 @@
-"""Resuming: what a run directory says about a run, and the plan of a run that is started, continued or repeated."""
+"""Resuming: the plan of a run that is started, continued or repeated, from its directory."""
 
 import platform
 from contextlib import nullcontext
@@ -90,7 +90,10 @@ def open_run(
     if saved:
         plan = resumed(plan, saved, ranks.first_says(directory.labelled_names), dataset)
         if any(saved.get(name) != value for name, value in surroundings(plan, ranks).items()):
-            terminal.say("Note: device, threads, processes or versions differ from before; the bits may differ too.")
+            terminal.say(
+                "Note: device, threads, processes or versions differ from before, so the results may not be "
+                "bit-identical."
+            )
         return plan
     if resume:
         terminal.say(f"There is no run in {directory.path} yet: a new one is started.")
@@ -102,7 +105,7 @@ def open_run(
 
 
 def facts_to_resume(directory: RunDirectory, plan: Plan, data: str) -> dict[str, Any]:
-    """What recipe.json says, if it is of the same recipe and the same data."""
+    """The content of recipe.json, if recipe and data are the same."""
     facts = directory.facts_to_continue()
     changed = plan.recipe.differences(facts["recipe"])
     first = (facts.get("first") or {}).get("recipe")
@@ -111,7 +114,7 @@ def facts_to_resume(directory: RunDirectory, plan: Plan, data: str) -> dict[str,
     if changed:
         raise UserError(
             f"{directory.path} was started with other settings ({', '.join(changed)}): "
-            "resume with the same ones, or choose another --out."
+            "resume with the same settings, or choose another --out."
         )
     if facts["data"] != data:
         raise UserError(f"the data have changed since {directory.path} was started: choose another --out.")
@@ -119,7 +122,7 @@ def facts_to_resume(directory: RunDirectory, plan: Plan, data: str) -> dict[str,
 
 
 def resumed(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Dataset) -> Plan:
-    """What was decided then, on today's device."""
+    """The decisions of the original run, on the current device."""
     before = Plan.from_dict(saved, positions_of(names, dataset))
     first = before.first and replace(before.first, device=plan.device)
     return replace(before, recipe=plan.recipe, device=plan.device, first=first)
@@ -151,7 +154,7 @@ def write_start(directory: RunDirectory, plan: Plan, dataset: Dataset, data: str
 
 
 def started_by_us(directory: RunDirectory) -> bool:
-    """Was what lies there written by this very call of torchrun?"""
+    """Whether the run was started by this call of torchrun."""
     facts = directory.facts()
     return facts is not None and launch() is not None and facts.get("launch") == launch()
 

@@ -75,7 +75,7 @@ def pretrain(
     """
     with session(recipe, dataset, resume, overwrite, quiet, first_stage=True) as now:
         if now.finished:
-            now.terminal.say(f"{now.directory.path} is finished already: nothing is left to train.")
+            now.terminal.say(f"{now.directory.path} is already finished: there is nothing left to train.")
         else:
             stage = Stage("", recipe.method, now.plan, now.data)
             result = run_stage(stage, now.directory, now.terminal, now.ranks)
@@ -85,7 +85,7 @@ def pretrain(
 
 @dataclass(frozen=True)
 class Session:
-    """A run that was opened: to be trained from wherever it is."""
+    """An opened run, to be trained or resumed."""
 
     directory: RunDirectory
     plan: Plan
@@ -99,7 +99,7 @@ class Session:
 def session(
     recipe: Recipe, dataset: Dataset | None, resume: bool, overwrite: bool, quiet: bool, first_stage: bool = False
 ) -> Iterator[Session]:
-    """Load and plan; while it is open nobody else can train in the directory."""
+    """Load and plan; while it is open, no other process can train in the directory."""
     with all_ranks() as ranks:
         recipe = ranks.first_says(lambda: check_recipe(recipe, first_stage))
         (again,) = ranks.any(restarts() > 0)
@@ -117,7 +117,7 @@ def session(
 
 
 def run_stages(now: Session) -> Run:
-    """First stage, main stage, labels alone; then what they have left is written."""
+    """Train the first stage, the main stage and the labels alone; then write the results."""
     directory, plan, images, terminal, ranks = now.directory, now.plan, now.data, now.terminal, now.ranks
     first, data = None, images
     if plan.first is not None:
@@ -134,7 +134,7 @@ def run_stages(now: Session) -> Run:
 
 
 def find_directory(recipe: Recipe, resume: bool, overwrite: bool, again: bool) -> tuple[RunDirectory, bool, bool]:
-    """Where to train, and whether to continue or replace what lies there; refuses what cannot be done."""
+    """The directory of a run, and whether to resume or replace it; refuses invalid combinations."""
     if again:  # torchrun has started us again: in the middle of a run of our own?
         own = RunDirectory(choose_directory(recipe, resume=True, overwrite=False))
         if started_by_us(own):
@@ -152,7 +152,7 @@ def dataset_for(recipe: Recipe, given: Dataset | None) -> Dataset | None:
 
 
 def introduce(terminal: Terminal, plan: Plan, dataset: Dataset, directory: RunDirectory, ranks: Ranks) -> None:
-    """Say what is about to happen, and what was decided by default."""
+    """Print what will happen, and what was decided by default."""
     train, noun = dataset.train, dataset.train.kind.noun
     views = "horizontal flips off" if FLIP in (plan.first or plan).without else "horizontal flips on"
     if others := sorted((plan.first or plan).without - {FLIP}):
@@ -178,7 +178,7 @@ def introduce(terminal: Terminal, plan: Plan, dataset: Dataset, directory: RunDi
 
 
 def has_first_stage(directory: RunDirectory, plan: Plan) -> bool:
-    """Is the network there whose features the main stage needs? Else it is trained again, to the same bits."""
+    """Check that the network of the first stage is there; else it is trained again, to the same bits."""
     return plan.encoder != FIRST_STAGE or all(
         (directory / FIRST_STAGE / name).exists() for name in (DESCRIPTION, WEIGHTS)
     )
@@ -190,7 +190,7 @@ def kind_of(stage: Plan, dataset: Dataset) -> str:
 
 
 def introduce_labels(terminal: Terminal, plan: Plan, dataset: Dataset) -> None:
-    """How many labels each class has, and whether there is a test set."""
+    """Print the number of labels of each class, and whether there is a test set."""
     train, test, noun = dataset.train, dataset.test, dataset.train.kind.noun
     if plan.is_first_stage:
         return
@@ -208,9 +208,9 @@ def as_run(directory: RunDirectory, model: Model, main: StageResult, floor: Stag
 
 
 def finished_run(now: Session) -> Run:
-    """A run that was finished before, as it lies on disk. Only predictions that were not wanted then are added."""
+    """A finished run, loaded from disk. Only missing predictions are added."""
     directory, terminal = now.directory, now.terminal
-    terminal.say(f"{directory.path} is finished already: nothing is left to train.")
+    terminal.say(f"{directory.path} is already finished: there is nothing left to train.")
     model = load_model(directory.path, str(now.plan.device))
     write_missing_predictions(directory, now.plan, now.data, model, terminal)
     history, floor = directory.finished_history(), directory.history(FLOOR)

@@ -1,4 +1,4 @@
-"""Stages: a run is a list of trainings, each in a folder of its own and resumable to the same bits."""
+"""Stages: a run is a list of trainings, each in its own folder and resumable to the same bits."""
 
 import signal
 import threading
@@ -50,7 +50,7 @@ class StageResult:
 
     @property
     def accuracy(self) -> float | None:
-        """Of the last evaluation; None without a test set."""
+        """The accuracy of the last evaluation; None without a test set."""
         return self.history[-1].get("accuracy")
 
 
@@ -86,7 +86,7 @@ def first_stage(plan: Plan, dataset: Dataset) -> Stage:
 
 
 def run_stage(stage: Stage, run: RunDirectory, terminal: Terminal, ranks: Ranks) -> StageResult:
-    """Train to the last step, from wherever the stage's checkpoint is."""
+    """Train to the last step, starting from the stage's checkpoint."""
     folder = run.path / stage.folder
     trainer = Trainer(stage.plan, stage.dataset, start=stage.start, ranks=ranks)
     checkpoint = ranks.first_says(lambda: load_checkpoint(folder))
@@ -119,7 +119,7 @@ class MetricsFile(History):
         self._path, self.lines = path, earlier
 
     def begin(self, trainer: Trainer) -> None:
-        """Lines after the checkpoint are of a killed run and go."""
+        """Remove lines after the checkpoint, which a killed run wrote."""
         write_atomically(self._path, as_text(self.lines).encode())
 
     def after_step(self, trainer: Trainer, step: int, result: StepResult, line: dict[str, Any] | None) -> None:

@@ -21,7 +21,7 @@ def refuse_itself(recipe: Recipe, run: Path) -> None:
 
 
 def starting_weights(plan: Plan, dataset: Dataset) -> dict[str, Tensor] | None:
-    """Those of the run that the recipe names. A class that it did not know begins with a row of zeros in the head."""
+    """The weights of the run that the recipe names. A new class starts with a row of zeros in the head."""
     if plan.recipe.start_from is None:
         return None
     run = Path(plan.recipe.start_from)

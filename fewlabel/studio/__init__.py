@@ -1,1 +1,1 @@
-"""The studio: a page on one's own machine to label, train, review, audit and export."""
+"""The studio: a local web page to label, train, review, audit and export."""

@@ -1,4 +1,4 @@
-"""An audit on the page: the same draw and the same sums as `fewlabel audit`, with the answers given one by one."""
+"""An audit on the page: the same sample and result as `fewlabel audit`, with the answers given one by one."""
 
 import threading
 from functools import lru_cache
@@ -45,7 +45,7 @@ class Audits:
             return self.state(run)
 
     def state(self, run: RunDirectory | None = None) -> dict[str, Any]:
-        """What is left to answer, or the result."""
+        """The examples left to answer, or the result."""
         if self._project.run is None:
             return {"status": "no run"}
         run = run or self._run()
@@ -66,7 +66,7 @@ class Audits:
         return {"status": "asking", "run": run.path.name, "pictures": pictures, "classes": classes_of(run.path)}
 
     def _run(self) -> RunDirectory:
-        """One whose audit was begun here and is not finished, else the last."""
+        """The run whose audit was begun here and is not finished, else the last run."""
         for path in sorted(self._project.runs.glob("studio-*-audit.csv")):
             run = RunDirectory(path.with_name(path.name.removesuffix("-audit.csv")))
             facts = run.facts() if (run / AUDIT).exists() else None
@@ -84,6 +84,6 @@ def answers_of(run: RunDirectory) -> Path:
 
 @lru_cache(maxsize=4)
 def classes_of(run: Path) -> list[str]:
-    from ..model import load_model  # which takes long: it imports torch
+    from ..model import load_model  # slow: it imports torch
 
     return list(load_model(run, "cpu").classes)

@@ -51,7 +51,7 @@ class LabelBook:
         self._lock = threading.RLock()
         self._between = FileLock(path.with_name(f".{path.name}.lock"))  # between processes
         self._sheet, self._seen = Sheet(), UNREAD
-        self.note = ""  # what is worth telling about the file
+        self.note = ""  # a message about the file
         self._events: list[Event] = []
         self._standing: list[tuple[int, Event]] = []  # those that were not undone, and their numbers
         self._events_read = 0  # bytes of the history
@@ -62,13 +62,13 @@ class LabelBook:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Picture -> class, of those that have one."""
+        """Picture -> class, for labelled pictures."""
         with self.alone():
             return dict(self._sheet.labels)
 
     @property
     def classes(self) -> list[str]:
-        """In the order in which they came: their keys stay the same."""
+        """The classes in order of creation, so that their keys stay the same."""
         with self.alone():
             return self._classes()
 
@@ -81,7 +81,7 @@ class LabelBook:
             return [name for name in reversed(last_first) if name not in self._sheet.labels and name in self._files]
 
     def renamed(self, name: str) -> str:
-        """The name that a class has now."""
+        """The current name of a class."""
         for _, event in self._standing:
             if event.renamed is not None and event.renamed[0] == name:
                 name = event.renamed[1]
@@ -90,7 +90,7 @@ class LabelBook:
     # ---- changes
 
     def begin(self, labels: Mapping[str, str]) -> None:
-        """With labels that came with the examples; nothing is written where there are none."""
+        """Start with labels that came with the examples; nothing is written if there are none."""
         by_class: dict[str, list[str]] = {}
         for name, label in labels.items():
             by_class.setdefault(label, []).append(name)
@@ -100,7 +100,7 @@ class LabelBook:
     def label(self, names: Sequence[str], label: str, before: str | None = None) -> None:
         """Give pictures a class, a new one as well, or none with an empty label.
 
-        `before` is the label that the page showed: where somebody else was faster, that label stays.
+        `before` is the label that the page showed: if it was changed elsewhere, that label stays.
         """
         with self.alone():
             classes = self._classes()
@@ -124,7 +124,7 @@ class LabelBook:
             classes = self._classes()
             name = self._checked(name, classes)
             if name in classes:
-                raise UserError(f"there is a class '{name}' already.")
+                raise UserError(f"the class '{name}' already exists.")
             self._do(Event(CLASSES, [], classes, [*classes, name]))
 
     def rename_class(self, old: str, new: str) -> None:
@@ -140,7 +140,7 @@ class LabelBook:
                 self._do(Event(CLASSES, changes, classes, after, renamed=[old, new]))
 
     def undo(self) -> Event | None:
-        """Take the last change back; what somebody else has changed since stays. None where there is nothing left."""
+        """Undo the last change, except what was changed elsewhere since. None if nothing is left."""
         with self.alone():
             standing = self._standing
             if not standing:
@@ -232,12 +232,12 @@ class LabelBook:
             for name, label in lost.items():
                 self._sheet.set(name, label)
             self._write()
-            self.note = f"Another program has saved {self.path.name} without {len(lost)} labels: they were put back."
+            self.note = f"Another program has saved {self.path.name} without {len(lost)} labels: they were restored."
 
     def _read_history(self) -> None:
         """Lines that are new; half a line, of a process that was killed, is left out."""
         size = self.history.stat().st_size if self.history.exists() else 0
-        if size < self._events_read:  # somebody has removed it
+        if size < self._events_read:  # it was removed
             self._events, self._standing, self._events_read = [], [], 0
         if size == self._events_read:
             return
@@ -261,7 +261,7 @@ class LabelBook:
         if not name or name.startswith("(") or not name.isprintable():
             raise UserError("a class needs a name that does not begin with a bracket.")
         if len(name) > LONGEST:
-            raise UserError(f"the name of a class has at most {LONGEST} letters.")
+            raise UserError(f"the name of a class has at most {LONGEST} characters.")
         return next((one for one in classes if same_form(one) == same_form(name)), name)
 
 
@@ -275,7 +275,7 @@ def signature(path: Path) -> tuple[int, int, int]:
 
 
 def as_event(line: bytes) -> Event | None:
-    """None for a line that is damaged."""
+    """The event of a line of the history; None if the line is damaged."""
     try:
         facts: dict[str, Any] = json.loads(line)
         changes = [[str(name), str(before), str(after)] for name, before, after in facts["changes"]]

@@ -1,4 +1,4 @@
-"""What one takes away: the same files as the commands write, in a folder beside the run."""
+"""Exports: the same files as the commands write, in a folder beside the run."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ MADE = (PREDICTIONS, SORTED, ONNX)
 
 def make_export(project: Project, what: Any) -> dict[str, Any]:
     """Write predictions of all pictures, or the pictures sorted by class, or the model as ONNX."""
-    from ..model import load_model  # which takes long: it imports torch
+    from ..model import load_model  # slow: it imports torch
     from ..sorting import sort_pictures
 
     one_of(what, MADE, "export")
@@ -39,7 +39,7 @@ def make_export(project: Project, what: Any) -> dict[str, Any]:
 
 
 def download(project: Project, name: str) -> Path:
-    """A file to be fetched by the browser."""
+    """A file for download."""
     one_of(name, (PREDICTIONS, ONNX, REPORT), "file")
     path = run_of(project) / REPORT if name == REPORT else export_folder(project) / name
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Finished runs, as the studio reads them: which is the newest, what it was trained on and what it predicts."""
+"""Finished runs, as the studio reads them: the newest run, its labels and its predictions."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +18,7 @@ class Guess(NamedTuple):
 
 @lru_cache(maxsize=4)
 def read_trained(run: Path | None) -> dict[str, str]:
-    """The labels that a run was trained on; none where it is gone."""
+    """The training labels of a run; empty if the run is gone."""
     if run is None or not (run / LABELS).exists():
         return {}
     return {name: label for name, label, _ in read_answers(run / LABELS)}
@@ -38,7 +38,7 @@ def latest_run(runs: Path, folder: Path) -> Path | None:
 
 
 def read_guesses(run: Path | None) -> dict[str, Guess]:
-    """What a run predicts for the pictures that had no label."""
+    """The predictions of a run for the unlabelled pictures."""
     if run is None or not (run / PREDICTIONS).exists():
         return {}
     header, *rows = read_table(run / PREDICTIONS, "file")
@@ -52,7 +52,7 @@ def choose_run(run: str | None) -> Path | None:
         return None
     directory = RunDirectory(run)
     facts = directory.facts_to_continue()
-    from ..methods import SELF_SUPERVISED  # which takes long: it imports torch
+    from ..methods import SELF_SUPERVISED  # slow: it imports torch
 
     if facts["recipe"]["method"] in SELF_SUPERVISED:
         raise UserError(f"{run} was trained without labels, so it predicts nothing: give a run of `fewlabel train`.")

@@ -1,4 +1,4 @@
-"""Pictures for the page: upright, not larger than needed, in a format that browsers know."""
+"""Pictures for the page: upright, no larger than needed, in a format that browsers support."""
 
 import io
 import warnings
@@ -24,7 +24,7 @@ def shown_picture(path: Path, size: str) -> tuple[bytes, str]:
             picture.draft("RGB", (side, side))  # a JPEG decoder can shrink while it reads
             upright = ImageOps.exif_transpose(picture)
             plain = rgb(upright, spanning([extremes(upright)]))
-    except Exception as error:  # decoders raise whatever a damaged file makes them raise
+    except Exception as error:  # decoders raise many kinds of errors for damaged files
         raise UserError(f"this picture cannot be read ({error}).") from error
     plain.thumbnail((side, side))
     buffer = io.BytesIO()

@@ -1,4 +1,4 @@
-"""What the studio works on: examples, their labels, the order in which to label, and runs."""
+"""The project of the studio: examples, labels, the order of labelling, and runs."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ STEPS = 600  # of a first training: seconds on features
 
 
 class Project:
-    """Everything the page shows; it stands on the files, so that a restart continues where it was."""
+    """Everything the page shows. It is stored in files, so that a restart continues where it was."""
 
     def __init__(
         self, data: Path, labels: Path | None, run: Path | None, worker: Worker, roles: Roles | None = None
@@ -60,7 +60,7 @@ class Project:
         random.Random(0).shuffle(self._others)
         self._lock = threading.RLock()
         self._asked: Future[Answer] | None = None
-        self._asked_with = -1  # so many labels were known
+        self._asked_with = -1  # number of labels then
         self._adopt_training()
 
     # ---- pictures by number
@@ -76,7 +76,7 @@ class Project:
         return [self.name(number) for number in numbers]
 
     def identity(self, name: str) -> dict[str, Any]:
-        """Number and name, and what is shown."""
+        """The number, name and content of an example."""
         return {"number": self.numbers[name], "name": name, **self.source.shown(name)}
 
     def shown(self, name: str, labels: dict[str, str]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Project:
         return facts | ({"guess": self.book.renamed(guess.label), "confidence": guess.confidence} if guess else {})
 
     def renamed_guesses(self) -> dict[str, Guess]:
-        """With the names that classes have now."""
+        """Labels with the current names of the classes."""
         names = {label: self.book.renamed(label) for label in {guess.label for guess in self.guesses.values()}}
         return {name: Guess(names[guess.label], guess.confidence) for name, guess in self.guesses.items()}
 
@@ -109,10 +109,10 @@ class Project:
         return audited_examples(self.runs, str(self.folder))
 
     def label(self, numbers: Any, label: str, before: str | None) -> None:
-        """Save a label, and train where so many new ones are enough."""
+        """Save a label, and train if there are enough new ones."""
         names, audited = self.names(numbers), self.audited()
         if any(name in audited for name in names):
-            raise UserError(f"{self.noun} that were drawn for an audit are no labels to train on.")
+            raise UserError(f"{self.noun} that were drawn for an audit cannot be used for training.")
         self.book.label(names, label, before)
         if self.every and self.new_labels(self.book.labels) >= self.every and not self.training.going_on:
             with suppress(UserError):  # as long as there is one class only
@@ -137,7 +137,7 @@ class Project:
             self._asked = self.worker.call("suggest", **self.compared(), known=known, run=run, n=SUGGESTED)
 
     def compared(self) -> dict[str, Any]:
-        """What the background process must know to compare examples."""
+        """The settings of the background process that compares examples."""
         columns = None if self.source.roles is None else self.source.roles.as_settings()
         return {"data": str(self.folder), "encoder": self.source.encoder, "columns": columns}
 
@@ -156,7 +156,7 @@ class Project:
     # ---- state
 
     def state(self) -> dict[str, Any]:
-        """All that the page shows beside pictures."""
+        """The state of the page, except pictures."""
         facts: dict[str, Any] = {"folder": self.folder.name, "pictures": len(self.files), "problem": ""}
         facts |= {"noun": self.noun, "sortable": self.source.roles is None}
         try:
@@ -221,7 +221,7 @@ class Project:
         """On a copy of the labels of this moment, so that the run can be looked at again whatever is labelled later."""
         with self._lock:
             if self.training.going_on:
-                raise UserError("a training is going on already.")
+                raise UserError("a training is already running.")
             self._start_training()
 
     def _start_training(self) -> None:
@@ -241,13 +241,13 @@ class Project:
         self.training.start(run, words)
 
     def _start(self) -> list[str]:
-        """From the last run of the studio where there is one: then a few new labels take seconds."""
+        """Start from the last run of the studio if there is one: then a few new labels take seconds."""
         if self.run is not None and self.run.name.startswith("studio-"):
             return ["--start-from", str(self.run), "--steps", str(STEPS // 2)]
         return ["--steps", str(STEPS)] if self.source.comparable else []
 
     def _columns(self) -> list[str]:
-        """Which columns of a file are what."""
+        """The roles of the columns of a file."""
         roles = self.source.roles
         if roles is None or self.folder.is_dir():
             return []
@@ -285,13 +285,13 @@ def default_labels(folder: Path) -> Path:
 
 
 def beside(folder: Path, name: str) -> Path:
-    """Where the command was started, or beside the folder of pictures if that was within it."""
+    """The working directory, or the parent of the folder of pictures if the command was started within it."""
     here, folder = Path.cwd(), folder.resolve()
     return folder.parent / f"{folder.name}-{name}" if here.resolve().is_relative_to(folder) else here / name
 
 
 def changed(labels: dict[str, str], before: dict[str, str]) -> int:
-    """How many labels are new or others than before."""
+    """The number of new or changed labels."""
     return sum(before.get(name) != label for name, label in labels.items() if label != NO_CLASS)
 
 

@@ -1,4 +1,4 @@
-"""Looking through what was guessed: by class, by name, by likeness, and what looks wrong."""
+"""Review predictions: by class, by name, by similarity, and suspicious labels."""
 
 from concurrent.futures import Future
 from typing import Any
@@ -11,7 +11,7 @@ WAIT = 60  # seconds for an answer of the background process
 
 
 def by_class(project: Project, label: str, page: int) -> dict[str, Any]:
-    """Pictures that a run takes for that class and nobody has labelled, the most doubtful first."""
+    """Unlabelled pictures predicted as a class, least certain first."""
     guesses = project.renamed_guesses()
     one_of(label, sorted({guess.label for guess in guesses.values()}), "class of the last training")
     labels, audited = project.book.labels, project.audited()
@@ -24,7 +24,7 @@ def by_class(project: Project, label: str, page: int) -> dict[str, Any]:
 
 
 def labelled(project: Project, label: str, page: int) -> dict[str, Any]:
-    """Pictures to which somebody has given that class."""
+    """Pictures labelled with a class."""
     return paged(project, [name for name, given in project.book.labels.items() if given == label], page)
 
 
@@ -52,7 +52,7 @@ def duplicates(project: Project, page: int) -> dict[str, Any]:
 
 
 def suspicious(project: Project) -> dict[str, Any]:
-    """Labels of the last training with which the others disagree."""
+    """Labels of the last training that the other labels contradict."""
     if project.run is None:
         raise UserError("train first: then the labels can be compared with each other.")
     found = answered(project.worker.call("suspicious", run=str(project.run)))["labels"]
@@ -78,7 +78,7 @@ def answered(call: Future[dict[str, Any]]) -> dict[str, Any]:
     try:
         return call.result(WAIT)
     except TimeoutError as error:
-        raise UserError("they are still being encoded: try again in a while.") from error
+        raise UserError("they are still being encoded: try again in a minute.") from error
 
 
 def without_audited(project: Project, names: list[str]) -> list[str]:

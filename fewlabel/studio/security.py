@@ -1,4 +1,4 @@
-"""Who may talk to the studio: only the browser that has the token, and only pages that the studio itself has sent."""
+"""Access control of the studio: only the browser with the token, and only the studio's own pages."""
 
 import hmac
 import re

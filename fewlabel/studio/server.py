@@ -35,14 +35,14 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class AsciiJSON(JSONResponse):
-    """JSON in ASCII, in which names of files can have whatever bytes they have."""
+    """JSON in ASCII, for file names with any bytes."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content).encode()
 
 
 class Pages:
-    """What can be asked: a method for each address."""
+    """The requests: one method for each address."""
 
     def __init__(self, project: Project) -> None:
         self.project, self.audits = project, Audits(project)
@@ -177,7 +177,7 @@ def make_app(project: Project, hosts: set[str], token: str, any_address: bool = 
 
 
 def answering(function: Callable[[Asked], Any]) -> Endpoint:
-    """What it returns as JSON; what a user has done wrong as one sentence."""
+    """The result as JSON; errors of a user as one sentence."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -200,7 +200,7 @@ async def read_body(request: Request) -> Asked:
     except ValueError as error:
         raise UserError("the request is not JSON.") from error
     if not isinstance(asked, dict):
-        raise UserError("the request is not what the studio understands.")
+        raise UserError("the request is not valid.")
     return asked
 
 

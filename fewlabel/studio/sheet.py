@@ -1,4 +1,4 @@
-"""A label file as it lies on disk, with all its columns and rows, of which only labels are changed."""
+"""A label file on disk, with all its columns and rows; only labels are changed."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What there is to label: the pictures of a folder, or the texts or rows of a file."""
+"""The examples to label: the pictures of a folder, or the texts or rows of a file."""
 
 import os
 import zlib
@@ -24,10 +24,10 @@ class Source(Protocol):
     roles: Roles | None  # of columns
     encoder: str | None  # by which examples are compared
     comparable: bool  # can they be compared, so that the most useful come first?
-    note: str  # what is worth telling
+    note: str  # messages
 
     def shown(self, name: str) -> dict[str, Any]:
-        """What the page needs beside number and name."""
+        """The content of an example, besides number and name."""
 
     def picture(self, name: str, size: str) -> tuple[bytes, str]:
         """The picture, and its media type."""

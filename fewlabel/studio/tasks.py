@@ -1,4 +1,4 @@
-"""What the background process does: it knows the features of the pictures."""
+"""The tasks of the background process, which holds the features of the pictures."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -24,7 +24,7 @@ NEAR = 10  # neighbours among which duplicates are looked for
 def suggest(
     data: str, known: list[str], encoder: str | None, run: str | None, n: int, columns: Columns = None
 ) -> dict[str, Any]:
-    """Names of the pictures to label next, best first; those that cannot be read are told."""
+    """Names of the pictures to label next, best first, and those that cannot be read."""
     examples, found = suggest_examples(data, n, encoder=encoder, run=run, known=set(known), roles=as_roles(columns))
     names = [examples.names[position] for position in found.positions]
     return {"names": names, "groups": found.groups, "covered": found.covered, "unreadable": dict(examples.skipped)}
@@ -54,7 +54,7 @@ def duplicates(data: str, encoder: str | None, columns: Columns = None) -> dict[
 
 
 def suspicious(run: str) -> dict[str, Any]:
-    """Labels of a run with which the others disagree, the least likely first."""
+    """Labels of a run that the other labels contradict, least likely first."""
     return {"labels": [one._asdict() for one in suspicious_labels(RunDirectory(run))]}
 
 

@@ -1,4 +1,4 @@
-"""Training from the page: `fewlabel train` in a process of its own, watched through the files of its run."""
+"""Training from the page: `fewlabel train` in its own process, watched through the files of its run."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ POINTS = 100  # of a curve
 
 
 class Training:
-    """At most one at a time."""
+    """The training process; at most one at a time."""
 
     def __init__(self) -> None:
         self.run: Path | None = None
@@ -39,7 +39,7 @@ class Training:
     def start(self, run: Path, words: list[str]) -> None:
         """`words` follow `fewlabel train`."""
         if self.going_on:
-            raise UserError("a training is going on already.")
+            raise UserError("a training is already running.")
         self.run, self._cancelled = run, False
         if self._output is not None:
             self._output.close()
@@ -71,7 +71,7 @@ class Training:
             self._output.close()
 
     def state(self) -> dict[str, Any]:
-        """What the page shows."""
+        """The state of the training for the page."""
         if self.run is None:
             return {"status": "none"}
         if self._process is None:
@@ -85,7 +85,7 @@ class Training:
         return {"status": status, "run": self.run.name, "message": self._message(code), **progress(self.run)}
 
     def _message(self, code: int | None) -> str:
-        """Of a training that failed, its last words."""
+        """The last output of a failed training."""
         if code in (None, 0) or self._cancelled or self._output is None:
             return ""
         self._output.seek(0)
@@ -95,7 +95,7 @@ class Training:
 
 
 def at_work(path: Path) -> bool:
-    """Is another process training there?"""
+    """Whether another process is training there."""
     if not (path / LOCK).exists():
         return False
     with RunDirectory(path) as run:
@@ -111,7 +111,7 @@ def interrupt(run: Path) -> bool:
     if not hasattr(os, "pidfd_open"):  # Linux has it
         return False
     for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended, or is somebody else's
+        with suppress(OSError):  # it has ended, or belongs to another user
             if trains_in(place, run):
                 process = os.pidfd_open(int(place.name))  # means that process, whoever gets its number afterwards
                 try:
@@ -124,7 +124,7 @@ def interrupt(run: Path) -> bool:
 
 
 def trains_in(process: Path, run: Path) -> bool:
-    """Is it ours, was it started as `Training.start` does it, and for that run?"""
+    """Whether the process is ours and was started by `Training.start` for that run."""
     words = (process / "cmdline").read_bytes().split(b"\0")
     ours = process.stat().st_uid == os.getuid() and os.getsid(int(process.name)) == int(process.name)
     return ours and words[1:4] == [b"-m", b"fewlabel", b"train"] and words[-3:] == [b"--out", os.fsencode(run), b""]

@@ -1,4 +1,4 @@
-"""Encoding and comparing pictures in a process of its own, so that the page stays quick.
+"""Encode and compare pictures in a separate process, so that the page stays responsive.
 
 The server writes requests to its input, one line of JSON each, and reads answers and progress from its output. It ends
 when its input is closed, so also when the server is killed.
@@ -72,7 +72,7 @@ class Worker:
             return self._process
 
     def _write(self, requests: IO[str]) -> None:
-        """In a thread of its own: it waits while the process is starting."""
+        """Write in a separate thread, which waits while the process is starting."""
         with suppress(OSError), requests:
             while (request := self._requests.get()) is not None:
                 requests.write(f"{request}\n")
@@ -96,7 +96,7 @@ class Worker:
             future.set_result(said["answer"])
 
     def _fail(self) -> None:
-        """It has ended: nothing that waits will be answered."""
+        """The process has ended: fail all pending requests."""
         self.progress = None
         for number in list(self._waiting):
             self._waiting.pop(number).set_exception(
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def answer(task: Callable[..., Answer], arguments: dict[str, Any]) -> Answer:
-    """Whatever goes wrong is told, and the process goes on."""
+    """Report any error and continue."""
     try:
         return task(**arguments)
     except UserError:

@@ -1,4 +1,4 @@
-"""Training: a recipe, the plan made of it, one step, and the loop."""
+"""Training: the recipe, the plan, one step, and the loop."""
 
 from .checks import check_recipe
 from .fit import Listener, fit

@@ -16,7 +16,7 @@ COLLAPSED_FOR, UNKEPT_FOR = (0.1, 100), (0.25, 300)
 def alarms(
     history: Sequence[dict[str, Any]], steps: int, classes: Sequence[str], noun: str = "images"
 ) -> dict[str, str]:
-    """What is wrong at the last line of metrics and has been for a while: the name of each alarm and what is seen."""
+    """Alarms that have been on for a while at the last line of metrics: name -> description."""
     found = {}
     predicted = mean_since(history, "predicted_by_class", COLLAPSED_FOR, steps)
     if predicted is not None:
@@ -53,7 +53,7 @@ def mean_since(
 
 
 def advice(alarm: str, plan: Plan, flags: bool = True) -> list[str]:
-    """What to change, most promising first; settings are spelled as flags of the command line, or as in Python."""
+    """What to change, most promising first; settings are written as command-line flags or as in Python."""
     dashes = "--" if flags else ""
     rate = plan.rate_flag if flags else plan.rate_flag.removeprefix("--").replace("-", "_")
 

@@ -1,4 +1,4 @@
-"""What a recipe asks for is checked before any work is done, as far as no data are needed for it."""
+"""Check a recipe before any work is done, as far as possible without data."""
 
 import dataclasses
 from dataclasses import replace
@@ -17,7 +17,7 @@ from .recipe import FLIP, Recipe, first_stage_settings
 
 
 def check_recipe(recipe: Recipe, first_stage: bool = False) -> Recipe:
-    """Refuse what cannot work with any data; returns the recipe in Python's own types and with full paths.
+    """Refuse invalid settings; returns the recipe in Python's own types and with full paths.
 
     Its method may be that of a `first_stage` for `pretrain()` only.
     """
@@ -34,7 +34,7 @@ def check_recipe(recipe: Recipe, first_stage: bool = False) -> Recipe:
     if FLIP in recipe.disabled and recipe.flip:
         raise UserError(f"--flip and --without {FLIP} contradict each other.")
     if (recipe.backend == "dask") != (recipe.scheduler is not None):
-        raise UserError("--backend dask and --scheduler ADDRESS need each other.")
+        raise UserError("use --backend dask and --scheduler ADDRESS together.")
     if first_stage:
         recipe = for_first_stage(recipe)
     else:
@@ -72,7 +72,7 @@ def checked_settings(recipe: Recipe) -> dict[str, Any]:
     shared = {name: value for name, value in recipe.settings.items() if name not in first}
     if first:
         if recipe.pretrain is None:
-            raise UserError(f"the setting {next(iter(first))} is of a first stage: choose one with --pretrain.")
+            raise UserError(f"the setting {next(iter(first))} belongs to a first stage: choose one with --pretrain.")
         alone = {name.removeprefix(f"{FIRST_STAGE}."): value for name, value in first.items()}
         chosen = chosen_settings(recipe.pretrain, alone)
         first = {f"{FIRST_STAGE}.{part}.{name}": v for part, values in chosen.items() for name, v in values.items()}
@@ -85,15 +85,15 @@ def for_first_stage(recipe: Recipe) -> Recipe:
     check_first_stage(recipe.method)
     for name in ("encoder", "start_from", "pretrain", "tune"):
         if getattr(recipe, name) not in (None, NONE, False):
-            raise UserError(f"{as_flag(name)} cannot be used where a network is trained without labels.")
+            raise UserError(f"{as_flag(name)} cannot be used for training without labels.")
     return replace(recipe, mu=1, floor=False, labels_per_class=None)
 
 
 def refuse_guesses(settings: dict[str, Any]) -> None:
-    """In a first stage nothing guesses classes."""
+    """Refuse settings that need predicted classes, which a first stage does not have."""
     if settings.get("icl.negatives") == "other-class":
         raise UserError(
-            "icl.negatives other-class needs guesses of classes, which a first stage does not make; for the main stage "
+            "icl.negatives other-class needs predicted classes, which a first stage does not have; for the main stage "
             f"alone add --{FIRST_STAGE}.icl.negatives all."
         )
 
@@ -110,17 +110,17 @@ def as_flag(name: str) -> str:
 
 
 def check_pretraining(recipe: Recipe) -> None:
-    """Refuse a first stage that is unknown, or beside what takes its place."""
+    """Refuse a first stage that is unknown or conflicts with other settings."""
     if recipe.pretrain is None:
         for name in changed_from_default(recipe, "pretrain_"):
-            raise UserError(f"--{name} is of a first stage: choose one with --pretrain.")
+            raise UserError(f"--{name} belongs to a first stage: choose one with --pretrain.")
         return
     check_first_stage(recipe.pretrain)
     lengths = [name for name in ("pretrain_images", "pretrain_steps", "minutes") if getattr(recipe, name) is not None]
     if len(lengths) > 1:
         raise UserError(f"give only one of {' and '.join(as_flag(name) for name in lengths)}.")
     if recipe.minutes is None and "pretrain-share" in changed_from_default(recipe, "pretrain_"):
-        raise UserError("--pretrain-share divides --minutes: give those too.")
+        raise UserError("--pretrain-share needs --minutes.")
     for name in ("encoder", "start_from"):
         if getattr(recipe, name) not in (None, NONE):
             raise UserError(f"--pretrain trains a network from scratch: it cannot be used with {as_flag(name)}.")

@@ -1,4 +1,4 @@
-"""What a step of a method costs."""
+"""The cost of a step of a method."""
 
 import torch
 

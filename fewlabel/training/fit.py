@@ -1,4 +1,4 @@
-"""fit: the one training loop. Whatever else happens while it runs is done by listeners."""
+"""fit: the training loop. Everything else that happens during training is done by listeners."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ LINES_PER_EVALUATION = 10  # of metrics
 
 
 class Listener:
-    """Hears of every step. A listener that comes earlier in the list may add to the line that later ones see."""
+    """Called at every step. A listener that comes earlier in the list may add to the line that later ones see."""
 
     def begin(self, trainer: Trainer) -> None:
         """Before the first step."""
@@ -19,7 +19,7 @@ class Listener:
         """After `step` steps are done. `line` is a line of metrics where one is due, else None."""
 
     def end(self) -> None:
-        """After the last step, or when training stops early for whatever reason."""
+        """After the last step, or when training stops early for any reason."""
 
 
 def fit(trainer: Trainer, listeners: Sequence[Listener] = (), lines: int | None = None) -> None:
@@ -50,5 +50,5 @@ def steps_with_a_line(plan: Plan, done: int) -> list[int]:
 
 
 def due(index: int, steps: int, times: int) -> bool:
-    """Is something that happens `times` times in training, the last time at its end, due after step `index`?"""
+    """Whether something that happens `times` times in training, last at its end, is due after step `index`."""
     return (index + 1) * times // steps > index * times // steps

@@ -1,4 +1,4 @@
-"""How many steps the stages of a run have, where their length is given as images or as minutes."""
+"""Compute the number of steps of each stage from a length in images or minutes."""
 
 import time
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
 
 class Seconds(NamedTuple):
-    """How long a part of a training takes."""
+    """The time of a part of a training."""
 
     step: float
     evaluation: float
@@ -51,12 +51,12 @@ def with_length(main: Part, floors: Sequence[Part], images: Dataset, ranks: Rank
 
 
 def for_images(images: int, part: Part, ranks: Ranks = ALONE) -> Plan:
-    """The plan with so many images through the network; one step is taken to count those of a step."""
+    """The plan for a number of images through the network; one step is taken to count its images."""
     plan, dataset = part
     steps = images // Trainer(plan, dataset, ranks=ranks).step(0).images
     if steps < 1:
         flag = "--pretrain-" if plan.precedes else "--"
-        advice = f"give more {flag}images, or a smaller {flag}batch"
+        advice = f"increase {flag}images, or reduce {flag}batch"
         raise shared(UserError(f"one step takes more than {images} images: {advice}."))
     evaluations = plan.recipe.evaluations or default_evaluations(replace(plan.recipe, steps=steps), dataset)
     return replace(plan, steps=steps, evaluations=evaluations)
@@ -105,24 +105,24 @@ def divided_minutes(minutes: float, main: Part, floors: Sequence[Part], first: P
 def check_steps(steps: int, minutes: float) -> None:
     if steps < 1:
         raise shared(
-            UserError(f"not one step fits into {minutes:g} minutes beside an evaluation: give more --minutes.")
+            UserError(f"{minutes:g} minutes are too short for one step and one evaluation: increase --minutes.")
         )
 
 
 def together(parts: Sequence[Seconds]) -> Seconds:
-    """Of one step and one evaluation of each."""
+    """The time of one step and one evaluation of each part."""
     return Seconds(*(sum(column) for column in zip(*parts, strict=True)))
 
 
 def fit_into(seconds: float, timed: Seconds, evaluations: int) -> tuple[int, int]:
-    """Steps and evaluations that take so many seconds; fewer evaluations where they would take over a fifth of it."""
+    """Steps and evaluations that fit into the time; fewer evaluations if they would take over a fifth of it."""
     if timed.evaluation:
         evaluations = max(1, min(evaluations, int(MOST_FOR_EVALUATION * seconds / timed.evaluation)))
     return int((seconds - evaluations * timed.evaluation) / timed.step), evaluations
 
 
 def seconds_of(part: Part, ranks: Ranks) -> Seconds:
-    """Of one step and of one evaluation, measured; of steps for a hundredth of the time, since the first are faster."""
+    """Measured time of one step and one evaluation; steps are timed for a hundredth of the total time."""
     plan, dataset = part
     trainer = Trainer(plan, dataset, ranks=ranks)
     times = [seconds_of_step(trainer, index) for index in range(TIMED)]

@@ -45,7 +45,7 @@ class Clock(Listener):
 
 
 class History(Listener):
-    """Keeps the lines of metrics."""
+    """Stores the lines of metrics."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
@@ -56,10 +56,10 @@ class History(Listener):
 
 
 class Alarms(Listener):
-    """Notes in each line what has gone wrong for a while; tells it with advice the first time. Before the history."""
+    """Adds active alarms to each line; prints each with advice the first time. Must come before the history."""
 
     def __init__(self, history: History, tell: Callable[[str], None], flags: bool = True) -> None:
-        """With `flags`, advice spells settings as the command line does."""
+        """With `flags`, advice writes settings as command-line flags."""
         self._history, self._tell, self._flags = history, tell, flags
 
     def after_step(self, trainer: Trainer, step: int, result: StepResult, line: dict[str, Any] | None) -> None:

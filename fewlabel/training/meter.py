@@ -62,5 +62,5 @@ class Meter:
 
 
 def finite_line(line: dict[str, Any]) -> bool:
-    """Are the losses of a line of metrics numbers?"""
+    """Whether the losses of a line of metrics are finite."""
     return all(math.isfinite(value) for value in line["loss"].values())

@@ -23,7 +23,7 @@ class ForwardPasses:
 
     @property
     def exact(self) -> bool:
-        """Does the network compute in float32?"""
+        """Whether the network computes in float32."""
         return self._precision == torch.float32
 
     def autocast(self, enabled: bool = True) -> torch.autocast:

@@ -1,4 +1,4 @@
-"""Plan: a recipe with everything that it left open decided."""
+"""Plan: a recipe with all defaults resolved."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -20,7 +20,7 @@ FEWER_STEPS = 500  # where a run starts from the weights of another
 # Which reached an accuracy on MNIST soonest in short runs; the paper's 0.03 is for 300,000 steps.
 DEFAULT_RATES = {"cnn": 0.2}  # others 0.06
 FIRST_RATE = 0.3  # of a first stage: better than 0.1 and 0.6 in short runs of cnn
-FIRST_IMAGES, FIRST_EPOCHS = 1_200_000, 400  # its length: images, but each at most so many times
+FIRST_IMAGES, FIRST_EPOCHS = 1_200_000, 400  # its length in images, and the maximum per image
 NO_LABELS: Tensor = torch.empty(0, dtype=torch.int64)
 # How fields that JSON does not know are written and read.
 WRITE: dict[str, Callable[[Any], Any]] = {
@@ -39,7 +39,7 @@ READ: dict[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """A recipe with everything that it left open decided."""
+    """A recipe with all defaults resolved."""
 
     recipe: Recipe  # with every setting of its method
     labelled: Tensor  # positions of the labelled examples
@@ -55,7 +55,7 @@ class Plan:
 
     @property
     def is_first_stage(self) -> bool:
-        """Does it train without labels?"""
+        """Whether it trains without labels."""
         return self.recipe.method in SELF_SUPERVISED
 
     @property
@@ -93,7 +93,7 @@ class Plan:
         return replace(self.recipe, **decided)
 
     def decided_first(self, first: "Plan") -> dict[str, Any]:
-        """What the first stage adds to `as_recipe`: its length, rate and settings, and the network of both stages."""
+        """The first stage's part of `as_recipe`: its length, rate and settings, and the network of both stages."""
         own = first.as_recipe()
         return {
             "encoder": None,
@@ -115,7 +115,7 @@ def same(value: Any) -> Any:
 
 
 def make_plan(recipe: Recipe, dataset: Dataset, encoder: str | None = None) -> Plan:
-    """Decide what the recipe left open, and refuse what cannot work.
+    """Resolve the defaults of a recipe, and refuse invalid combinations.
 
     A frozen encoder has made the examples into features already; one that is tuned is named here. A first stage
     has a plan of its own within; unless it is tuned, its network will make the features that the main stage trains on.
@@ -145,7 +145,7 @@ def promised_features(dataset: Dataset, first: Plan) -> Dataset:
 
 
 def plan_of_stage(recipe: Recipe, dataset: Dataset, encoder: str | None = None) -> Plan:
-    """Decide what the recipe of one stage left open."""
+    """Resolve the defaults of the recipe of one stage."""
     if dataset.test is not None and not dataset.test.known:
         raise UserError(f"the test examples of {dataset.name} have no labels: accuracy cannot be measured on them.")
     kind, test = dataset.train.kind, dataset.test
@@ -199,7 +199,7 @@ def default_rate(network: str) -> float:
 
 
 def choose_labelled(recipe: Recipe, dataset: Dataset) -> Tensor:
-    """Positions of the examples whose label may be used: all known ones, or so many per class."""
+    """Positions of the examples whose label may be used: all labelled ones, or a number per class."""
     train, per_class = dataset.train, recipe.labels_per_class
     if not train.known:
         raise UserError(f"{dataset.name} has no labelled {train.kind.noun}: give some {train.kind.label_places}.")

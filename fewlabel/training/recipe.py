@@ -1,4 +1,4 @@
-"""Recipe: every setting of a run that does not belong to a method."""
+"""Recipe: all settings of a run that do not belong to a method."""
 
 import dataclasses
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ FLIP = "horizontal-flip"
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that a run depends on, apart from the code and the data themselves."""
+    """Everything that a run depends on, except the code and the data."""
 
     data: Annotated[
         str,
@@ -83,7 +83,7 @@ class Recipe:
         str | None,
         Setting("finished run to start from, for new labels or classes; then 500 steps by default", group=TRAINING),
     ] = None
-    tune: Annotated[bool, Setting("train the encoder too, which takes a GPU", group=TRAINING)] = False
+    tune: Annotated[bool, Setting("train the encoder too; slow without a GPU", group=TRAINING)] = False
     pretrain: Annotated[
         str | None,
         Setting(f"first stage without labels, before the method: {', '.join(SELF_SUPERVISED)}", group=TRAINING),
@@ -101,12 +101,13 @@ class Recipe:
     steps: Annotated[int | None, Setting("number of training steps; default 2000", least=1, group=TRAINING)] = None
     minutes: Annotated[
         float | None,
-        Setting("train for about this long, all stages together: steps are timed first", above=0, group=TRAINING),
+        Setting("training time in minutes, all stages together; steps are timed first", above=0, group=TRAINING),
     ] = None
     learning_rate: Annotated[
         float | None,
         Setting(
-            "of SGD with cosine decay; default 0.2 for cnn, 0.06 for other networks; the paper: 0.03",
+            "initial learning rate of SGD, with cosine decay; default 0.2 for cnn, 0.06 for other networks; the "
+            "paper: 0.03",
             above=0,
             group=TRAINING,
         ),
@@ -133,7 +134,7 @@ class Recipe:
 
     images: Annotated[
         int | None,
-        Setting("training length as images through the network, all passes counted", least=1, group=ADVANCED),
+        Setting("training length in images through the network, counting all passes", least=1, group=ADVANCED),
     ] = None
     pretrain_steps: Annotated[int | None, Setting("length of the first stage in steps", least=1, group=ADVANCED)] = None
     pretrain_batch: Annotated[
@@ -144,7 +145,10 @@ class Recipe:
     ] = None
     pretrain_precision: Annotated[
         Literal["float32", "bfloat16", "float16"] | None,
-        Setting("of the first stage; default bfloat16 on cuda and on CPUs that have it, else float32", group=ADVANCED),
+        Setting(
+            "precision of the first stage; default bfloat16 on cuda and on CPUs that have it, else float32",
+            group=ADVANCED,
+        ),
     ] = None
     pretrain_share: Annotated[
         float, Setting("with --minutes: minimum share of the first stage", above=0, below=1, group=ADVANCED)
@@ -161,7 +165,7 @@ class Recipe:
     horizon: Annotated[
         int | None, Setting("steps of the cosine schedule; default the length of the run", least=1, group=ADVANCED)
     ] = None
-    weight_decay: Annotated[float, Setting("except on biases and norms", least=0, group=ADVANCED)] = 5e-4
+    weight_decay: Annotated[float, Setting("weight decay, except on biases and norms", least=0, group=ADVANCED)] = 5e-4
     ema: Annotated[
         float, Setting("decay of the averaged weights, which are evaluated and saved", least=0, below=1, group=ADVANCED)
     ] = 0.999
@@ -178,7 +182,7 @@ class Recipe:
     ] = 0.0
     precision: Annotated[
         Literal["float32", "bfloat16", "float16"] | None,
-        Setting("default bfloat16 on cuda, else float32", group=ADVANCED),
+        Setting("numeric precision; default bfloat16 on cuda, else float32", group=ADVANCED),
     ] = None
     share_norms: Annotated[
         bool,
@@ -232,7 +236,7 @@ class Recipe:
 
 
 def own_settings(method: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Those of the method's parts, of settings with full names."""
+    """The settings of the method's parts, from settings with full names."""
     return {name: value for name, value in settings.items() if name.partition(".")[0] in parts_of(method)}
 
 

@@ -1,4 +1,4 @@
-"""Trainer: the state of one training, and what happens in one step of it."""
+"""Trainer: the state of one training, and one step of it."""
 
 import copy
 import math
@@ -48,7 +48,7 @@ class Trainer:
         start: dict[str, Tensor] | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
-        """With a user's own `encoder` to be tuned, or from weights to `start` from."""
+        """Optionally with a user's own `encoder` to be tuned, or weights to `start` from."""
         self.plan, self.train, self.ranks = plan, dataset.train, ranks
         tested = dataset.test is not None and not plan.is_first_stage  # whose network does not classify
         self.test = dataset.train.fitting(dataset.test) if tested and dataset.test is not None else None
@@ -70,7 +70,7 @@ class Trainer:
             share_norms(network, ranks)
         if start is not None:
             load_start(network, start)
-        # The method travels with the network, so whatever it owns is optimised, averaged and saved as well.
+        # The method is part of the same module as the network, so its weights are optimised, averaged and saved too.
         self.model = nn.ModuleDict({"network": network, "method": method}).to(plan.device)
         self.network: Classifier = network
         self.method: Method = method
@@ -133,7 +133,7 @@ class Trainer:
         return found
 
     def neighbours(self) -> dict[str, float]:
-        """Of classes of which two are known. The labels serve the report only: nothing is learnt from them."""
+        """Nearest-neighbour accuracy, for the report only: these labels are not used for training."""
         labels = self.train.labels
         counts = labels[labels != UNLABELLED].bincount(minlength=len(self.train.classes))
         known = ((labels != UNLABELLED) & (counts[labels] > 1)).nonzero().flatten() if len(counts) else labels[:0]
@@ -144,7 +144,7 @@ class Trainer:
         return {"neighbour_accuracy": neighbour_accuracy(features, self.train.labels[some])}
 
     def averaged(self) -> Classifier:
-        """The averaged network as it is used for predictions; kept until the next step."""
+        """The averaged network for predictions; kept until the next step."""
         if self._averaged is None:
             self._averaged = with_precise_norms(self.teacher, self.train.inputs)
         return self._averaged
@@ -156,7 +156,7 @@ class Trainer:
         return self._predicted
 
     def check_finite(self, step: int, line: dict[str, Any] | None = None) -> None:
-        """Raise an error where weights or losses have become NaN or infinite."""
+        """Raise an error if weights or losses have become NaN or infinite."""
         finite = all(bool(p.isfinite().all()) for p in self.model.parameters()) and self.meter.finite()
         if not finite or not (line is None or finite_line(line)):
             raise UserError(

@@ -73,7 +73,7 @@ def test_links(place: Path) -> None:
     ("words", "message"),
     [
         (("photos", "--sort", "photos/sorted"), "is inside photos"),
-        (("photos", "--link"), "--link is for --sort FOLDER"),
+        (("photos", "--link"), "--link needs --sort FOLDER"),
         (("rows.npz", "--sort", "x"), "cannot be sorted into folders"),
     ],
 )
@@ -100,21 +100,21 @@ def test_mistakes(place: Path) -> None:
         (float(row["confidence"]) for row in rows), reverse=True
     )
     page = (place / "mistakes.html").read_text()
-    assert "lime, taken for cherry" in page and page.count("<img") == len(rows)
+    assert "lime, predicted as cherry" in page and page.count("<img") == len(rows)
     (place / "test/lime/wrong.png").unlink()
     (place / "mine.csv").write_text("file,label\nlime/1.png,lime\n")
     refused = fewlabel("evaluate", "run", "test", "--mistakes", "mine.html", cwd=place)
-    assert refused.returncode == 2 and "mine.csv is there already and holds something else" in refused.stderr
+    assert refused.returncode == 2 and "mine.csv already exists and was not written by fewlabel" in refused.stderr
     (place / "page.html").write_text("somebody's page")
     refused = fewlabel("evaluate", "run", "test", "--mistakes", "page.csv", cwd=place)
-    assert refused.returncode == 2 and "page.html is there already and holds something else" in refused.stderr
+    assert refused.returncode == 2 and "page.html already exists and was not written by fewlabel" in refused.stderr
     refused = fewlabel("evaluate", "run", "test", "--mistakes", "mistakes.pdf", cwd=place)
     assert refused.returncode == 2 and "--mistakes must end in .html or .csv" in refused.stderr
 
 
 def test_judged_by_what_it_was_trained_on(place: Path) -> None:
     told = done("evaluate", "run", "photos", "--labels", "labels.csv", cwd=place)
-    assert "Warning: 6 of these images are labels that the model was trained on" in told
+    assert "Warning: the model was trained on 6 of these images" in told
 
 
 def test_corrections_are_not_overwritten(place: Path) -> None:
@@ -141,7 +141,7 @@ def test_copies_of_an_earlier_sorting_are_told(place: Path) -> None:
     other = place / "resorted" / ("review" if folder != "review" else "lime") / rest
     other.parent.mkdir(parents=True, exist_ok=True)
     other.write_bytes((place / "resorted" / name).read_bytes())
-    assert "1 of them lie in another folder of resorted too" in done(*words, cwd=place)
+    assert "1 of them are also in another folder of resorted" in done(*words, cwd=place)
 
 
 def test_evaluated_by_several_label_files(place: Path) -> None:
@@ -152,7 +152,7 @@ def test_evaluated_by_several_label_files(place: Path) -> None:
     (place / "first.csv").write_text("\n".join(["file,label", f"{names[0]},plum", *rows]) + "\n")
     (place / "later.csv").write_text(f"filename;class\n{names[0]};{truth[names[0]]}\n")
     told = done("evaluate", "run", "test", "--labels", "first.csv", "--labels", "later.csv", cwd=place)
-    assert "Subfolders are not taken for classes, since a label file is given: cherry, lime, plum." in told
+    assert "Subfolders are not used as classes, because a label file is given: cherry, lime, plum." in told
     assert told.split("Accuracy")[1:] == done("evaluate", "run", "test", cwd=place).split("Accuracy")[1:]
 
 
@@ -162,7 +162,7 @@ def test_pages_of_others_are_not_replaced(place: Path) -> None:
     done(*words, cwd=place)  # our own page is made again
     (place / "beside.html").write_text("somebody's page")
     refused = fewlabel(*words, cwd=place)
-    assert refused.returncode == 2 and "beside.html is there already and holds something else" in refused.stderr
+    assert refused.returncode == 2 and "beside.html already exists and was not written by fewlabel" in refused.stderr
     assert (place / "beside.html").read_text() == "somebody's page"
     done(*words, "--overwrite", cwd=place)
     assert "somebody's page" not in (place / "beside.html").read_text()

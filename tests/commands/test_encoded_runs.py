@@ -79,7 +79,7 @@ def test_photos_from_labels_to_predictions(place: Path) -> None:
     (place / "run/report.html").unlink()
     typed("report", "run", cwd=place)
     assert (place / "run/report.html").exists()
-    assert "is finished already" in typed(
+    assert "is already finished" in typed(
         "train", "photos", "--labels", "labels.csv", "--test", "test", "--out", "run", *QUICK, "--resume", cwd=place
     )
     typed("repeat", "run", "--out", "again", cwd=place)
@@ -125,7 +125,7 @@ def test_an_encoder_in_a_file_and_one_of_a_run(place: Path) -> None:
     write(place / "encoder.onnx", mean="[0, 0, 0]")
     result = fewlabel("predict", "first", "photos", cwd=place)
     assert result.returncode == 2
-    assert "has other weights than the model was trained with" in result.stderr
+    assert "has other weights than in training" in result.stderr
     assert not (place / "predictions.csv").exists()
 
 
@@ -183,7 +183,7 @@ def test_encoding_stopped_by_ctrl_c_continues(place: Path) -> None:
 def test_settings_of_training_from_scratch_imply_no_encoder(place: Path, words: tuple[str, ...]) -> None:
     told = done("train", "photos", "--labels", "labels.csv", *words, "--steps", "2", "--out", "run", cwd=place)
     flag = words[0].replace("--no-", "--")
-    assert f"No encoder is used, since {flag} was given, which is for training from scratch." in told
+    assert f"No encoder is used, because {flag} is for training from scratch." in told
     assert json.loads((place / "run/recipe.json").read_text())["encoder"] == "none"
 
 

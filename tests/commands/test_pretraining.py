@@ -95,7 +95,7 @@ def test_killed_in_either_stage_and_resumed_is_the_same_run(undisturbed: Path, t
     for name in ("first-stage/model.safetensors", "first-stage/model.json"):
         assert (run / name).read_bytes() == (undisturbed / name).read_bytes()
     again = in_process(*WORDS, run, "--resume", cwd=tmp_path)
-    assert "finished already" in again.stdout
+    assert "already finished" in again.stdout
     other = in_process(*WORDS, run, "--resume", "--simclr.temperature", "0.7", cwd=tmp_path)
     assert (other.returncode, "other settings (settings)" in other.stderr) == (2, True)
 
@@ -330,7 +330,7 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
     done = fewlabel(*words, "two", "--threads", "1", "--resume", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert_same_run(tmp_path / "one", tmp_path / "two")
-    assert "finished already" in in_process(*words, "two", "--threads", "1", "--resume", cwd=tmp_path).stdout
+    assert "already finished" in in_process(*words, "two", "--threads", "1", "--resume", cwd=tmp_path).stdout
 
 
 @pytest.mark.parametrize(
@@ -342,20 +342,20 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
         (("train", "digits", "--pretrain-images", "9"), "choose one with --pretrain"),
         (("pretrain", "digits", "--method", "icl-ssl"), "unknown method of a first stage"),
         (("pretrain", "nowhere"), "unknown data set or folder"),
-        (("pretrain", "digits", "--images", "3"), "more than 3 images: give more --images, or a smaller --batch"),
+        (("pretrain", "digits", "--images", "3"), "more than 3 images: increase --images, or reduce --batch"),
         (("pretrain",), "requires an argument"),
         (("train", "digits", "--pretrain", "simclr", "--pretrain-steps", "5", "--minutes", "1"), "give only one of"),
-        (("train", "digits", "--pretrain-batch", "9"), "--pretrain-batch is of a first stage"),
-        (("train", "digits", "--pretrain", "simclr", "--pretrain-share", "0.5"), "divides --minutes"),
+        (("train", "digits", "--pretrain-batch", "9"), "--pretrain-batch belongs to a first stage"),
+        (("train", "digits", "--pretrain", "simclr", "--pretrain-share", "0.5"), "--pretrain-share needs --minutes"),
         (
             ("train", "digits", "--pretrain", "simclr", "--encoder-rate", "0.5", "--tune"),
             "cannot be used with --pretrain",
         ),
         (
             ("train", "digits", "--pretrain", "icl", "--icl.negatives", "other-class"),
-            "which a first stage does not make",
+            "which a first stage does not have",
         ),
-        (("pretrain", "digits", "--method", "icl", "--icl.negatives", "other-class"), "needs guesses of classes"),
+        (("pretrain", "digits", "--method", "icl", "--icl.negatives", "other-class"), "needs predicted classes"),
         (("pretrain", "digits", "--network", "mlp", "--simclr.views", "small"), "takes images of one size"),
     ],
 )
@@ -391,7 +391,7 @@ def test_from_python(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="unknown method of a first stage"):
         pretrain(Recipe(out=str(tmp_path / "other")), digits, quiet=True)
     for changes in ({"start_from": str(run)}, {"tune": True}, {"encoder": "lite0"}, {"pretrain": "simclr"}):
-        with pytest.raises(UserError, match="cannot be used where a network is trained without labels"):
+        with pytest.raises(UserError, match="cannot be used for training without labels"):
             pretrain(Recipe(method="simclr", out=str(tmp_path / "other"), **changes), digits, quiet=True)
 
 

@@ -194,7 +194,7 @@ def test_test_folder(photos: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("inside", [".", "dog", "../photos/cat"])
 def test_test_pictures_among_those_to_be_trained_on(photos: Path, inside: str) -> None:
-    with pytest.raises(UserError, match="are among those to be trained on"):
+    with pytest.raises(UserError, match="are also training pictures"):
         load(photos, test=photos / inside)
 
 
@@ -221,7 +221,7 @@ def test_links_to_class_folders(photos: Path, tmp_path: Path) -> None:
 def test_test_folder_with_an_unknown_class(photos: Path, tmp_path: Path) -> None:
     save(tmp_path / "held" / "dog" / "x.png", BLUE)
     save(tmp_path / "held" / "wolf" / "x.png", BLUE)
-    with pytest.raises(UserError, match="held has the class 'wolf', which the training images have not"):
+    with pytest.raises(UserError, match="held has the class 'wolf', which the training images do not have"):
         load(photos, test=tmp_path / "held")
 
 
@@ -321,7 +321,7 @@ def test_a_folder_that_may_not_be_opened_is_left_out_and_told(photos: Path, monk
     found = load(photos)
     assert found.train.names == ["a.png", "cat/old/3.png", "z.bmp"]
     assert found.train.classes == ("cat",)
-    assert "Left out, since they cannot be opened: dog." in found.notes
+    assert "Left out because they cannot be opened: dog." in found.notes
 
 
 def test_whether_a_folder_is_ours_may_not_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,8 +106,8 @@ def test_order_of_the_dimensions(tmp_path: Path, name: str) -> None:
         (gzip.compress(CONTENT), "magic number is not 2051"),
         (CONTENT[:10], "magic number is not 2051"),
         (b"", "magic number is not 2051"),
-        (CONTENT[:-1], "23 bytes of data where 24"),
-        (CONTENT + b"\0", "25 bytes of data where 24"),
+        (CONTENT[:-1], "23 bytes of data, but its header says 24"),
+        (CONTENT + b"\0", "25 bytes of data, but its header says 24"),
     ],
     ids=["byte order", "labels", "gzip", "cut header", "empty", "cut", "too long"],
 )
@@ -137,7 +137,7 @@ def bad_crc(packed: bytes) -> bytes:
 def test_damaged_gzip(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "train-images-idx3-ubyte.gz"
     path.write_bytes(content)
-    with pytest.raises(UserError, match="not a whole gzip file"):
+    with pytest.raises(UserError, match="an incomplete gzip file"):
         read_idx(path, IMAGES)
 
 

@@ -138,7 +138,7 @@ def test_later_files_win_and_empty_labels_say_nothing(photos: Path) -> None:
     ("text", "message"),
     [
         ("", "is empty"),
-        ("file,label\n", "has a header and no line below it"),
+        ("file,label\n", "has a header but no rows below it"),
         ("label\ncat\n", "needs a header with a column for the picture"),
         ("nothing.png,cat\n", "begins with 'nothing.png, cat': it needs a header"),
         ("a.png,cat,x\n", "it needs a header"),
@@ -180,7 +180,7 @@ def test_pictures_of_no_class_are_left_out(photos: Path) -> None:
     assert data.train.classes == ("cat", "dog")
     assert data.no_class == ("z.bmp",)
     assert "z.bmp" not in data.train.names and len(data.train) == 5
-    assert f"Left out of training, as labelled {NO_CLASS}: 1." in data.notes
+    assert f"Left out of training because they are labelled {NO_CLASS}: 1." in data.notes
 
 
 def test_guesses_count_where_a_person_changed_or_confirmed_them(photos: Path) -> None:
@@ -190,7 +190,7 @@ def test_guesses_count_where_a_person_changed_or_confirmed_them(photos: Path) ->
     path = write(photos.parent / "predictions.csv", "\n".join(lines))
     data = load(photos, labels=path)
     assert labelled(data) == {"z.bmp": "dog", "dog/1.png": "cat"}
-    assert "predictions.csv: 2 of 5 rows were changed or confirmed by a person and count." in data.notes
+    assert "predictions.csv: 2 of 5 rows were changed or confirmed by a person and are used." in data.notes
 
 
 @pytest.mark.parametrize("answer", [*YES, *NO])
@@ -206,7 +206,7 @@ def test_subfolders_are_classes_unless_there_is_a_label_file(photos: Path) -> No
     data = load(photos, labels=path)
     assert data.train.classes == ("bird", "cat")
     assert (
-        "Subfolders are not taken for classes, since a label file is given: dog. To change that: --subfolders."
+        "Subfolders are not used as classes, because a label file is given: dog. To use them: --subfolders."
         in data.notes
     )
     both = load(photos, labels=path, subfolders=True)
@@ -277,4 +277,4 @@ def test_two_columns_that_may_be_the_label_are_told(tmp_path: Path) -> None:
     table.write_text("file,class,label\na.png,bird,dog\n")
     found = read_labels([table], tmp_path, ["a.png"])
     assert found.classes == {"a.png": "dog"}
-    assert found.notes == ["labels.csv: of the columns label and class the first is read."]
+    assert found.notes == ["labels.csv: of the columns label and class the first is used."]

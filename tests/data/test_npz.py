@@ -133,12 +133,12 @@ def test_missing_arrays(tmp_path: Path, missing: list[str], message: str) -> Non
         ({"x_train": coloured(3)[..., :6]}, "x_train must hold square pictures"),
         ({"x_train": coloured(3).transpose(0, 2, 3, 1)[:, :6]}, "x_train must hold square pictures"),
         ({"x_train": coloured(3)[:, :2]}, "x_train must hold square pictures of one or three channels"),
-        ({"x_train": grey(2)}, "x_train has 2 examples, y_train 3 labels"),
-        ({"y_test": [0, 1, 1]}, "x_test has 2 examples, y_test 3 labels"),
-        ({"y_train": [0.0, 1.0, 0.0]}, "y_train must be one row of whole numbers"),
-        ({"y_train": ["a", "b", "a"]}, "y_train must be one row of whole numbers"),
-        ({"y_train": [[0], [1], [0]]}, "y_train must be one row of whole numbers"),
-        ({"y_test": 3}, "y_test must be one row of whole numbers"),
+        ({"x_train": grey(2)}, "x_train has 2 examples, but y_train has 3 labels"),
+        ({"y_test": [0, 1, 1]}, "x_test has 2 examples, but y_test has 3 labels"),
+        ({"y_train": [0.0, 1.0, 0.0]}, "y_train must be a one-dimensional array of whole numbers"),
+        ({"y_train": ["a", "b", "a"]}, "y_train must be a one-dimensional array of whole numbers"),
+        ({"y_train": [[0], [1], [0]]}, "y_train must be a one-dimensional array of whole numbers"),
+        ({"y_test": 3}, "y_test must be a one-dimensional array of whole numbers"),
     ],
 )
 def test_wrong_arrays(tmp_path: Path, wrong: dict[str, Any], message: str) -> None:

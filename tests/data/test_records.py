@@ -104,7 +104,7 @@ def test_a_line_that_names_the_separator(tmp_path: Path) -> None:
     [
         ("a.csv", b"", "is empty"),
         ("a.csv", b"a,b,a\n1,2,3\n", "two columns called 'a'"),
-        ("a.csv", b"a,b\n1,2\n1,2,3\n", "row 2 of .* has 3 cells where the header has 2"),
+        ("a.csv", b"a,b\n1,2\n1,2,3\n", "row 2 of .* has 3 cells, but the header has 2"),
         ("a.jsonl", b'{"a": 1}\n[1]\n', "line 2 .* is not a JSON object"),
         ("a.jsonl", b'{"a": 1}\n{"a":\n', "line 2 .* is not a JSON object"),
         ("a.jsonl", b'{"a":' + b"[" * 100_000 + b"}", "line 1 .* is nested too deeply"),
@@ -117,7 +117,7 @@ def test_a_line_that_names_the_separator(tmp_path: Path) -> None:
         (
             "a.csv",
             b"a,b\n" + b"x,y\n" * 400_000 + "ä,ö\n".encode("cp1252") * 10,
-            r"begins in UTF-8, but after row (39|40)\d{4} is",
+            r"is in UTF-8 up to row (39|40)\d{4}, and then",
         ),
         ("a.csv", b"\x00\x01\x02\x03" * 100, "is not a table in text"),
     ],
@@ -183,9 +183,9 @@ def test_numbers_categories_and_what_is_missing() -> None:
     assert np.array_equal(found, np.array(expected, np.float32))
     assert found.dtype == np.float32
     assert [column.describe() for column in form.columns] == [
-        "age: number, missing ones are 40 and marked",
+        "age: number, missing values become 40 and are marked",
         "city: 3 categories and other",
-        "size: number (1,5 is read as 1.5), missing ones are 1.75 and marked",
+        "size: number (1,5 is read as 1.5), missing values become 1.75 and are marked",
     ]
     assert TableForm.from_list(json.loads(json.dumps(form.to_list()))) == form
 
@@ -215,7 +215,7 @@ def test_all_columns_that_cannot_be_learnt_from_are_told_at_once() -> None:
     rows = [f"2024-01-{day:02}|note {day}|{day + 0.5}|{'red' if day % 2 else 'blue'}" for day in range(1, 29)] * 2
     expected = (
         "column 'when' holds dates, such as 2024-01-01; column 'more' has 56 different values in 56 rows, such as "
-        "'0 notes': add --drop 'when,more', or turn dates into numbers, or learn from a column of texts"
+        "'0 notes': add --drop 'when,more', or turn dates into numbers, or name a column of texts"
     )
     with pytest.raises(UserError, match=re.escape(expected)):
         form_of("when|note|n|colour|more", *(f"{row}|{number} notes" for number, row in enumerate(rows)))

@@ -261,7 +261,7 @@ def test_rows_in_an_npz_file(tmp_path: Path) -> None:
         ({"x_train": np.full((60, COLUMNS), np.nan)}, "x_train contains NaN"),
         ({"x_train": np.full((60, COLUMNS), "a")}, "x_train must be numbers"),
         ({"x_train": np.zeros((60, 2))}, r"x_test has examples of shape \(5,\), x_train of \(2,\)"),
-        ({"x_train": np.zeros((59, COLUMNS))}, "x_train has 59 examples, y_train 60 labels"),
+        ({"x_train": np.zeros((59, COLUMNS))}, "x_train has 59 examples, but y_train has 60 labels"),
     ],
 )
 def test_rows_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], message: str) -> None:

@@ -139,7 +139,7 @@ def test_hugging_face_model_with_missing_weights(tmp_path: Path) -> None:
     tensors = load_file(tmp_path / "vit/model.safetensors")
     tensors.popitem()
     save_file(tensors, tmp_path / "vit/model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(UserError, match=r"has no weights for .*, so it cannot be used as it is"):
+    with pytest.raises(UserError, match=r"has no weights for .*, so it cannot be used as an encoder"):
         find_encoder(f"hf/{tmp_path}/vit")
 
 

@@ -80,7 +80,7 @@ def test_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "weights.pth").write_bytes(path.read_bytes()[:-1] + b"!")
     monkeypatch.setattr("fewlabel.encoders.lite.weights_file", lambda _: tmp_path / "weights.pth")
     find_encoder.__globals__["load_lite"].cache_clear()
-    with pytest.raises(UserError, match="is not the file that the encoder lite0 was published with"):
+    with pytest.raises(UserError, match="does not hold the published weights of the encoder lite0"):
         find_encoder("lite0")
 
 

@@ -81,9 +81,9 @@ def test_features(tmp_path: Path, kind: int, metadata: dict[str, str], mean: Any
         ({"shape": ("n", 1, 16, 16), "output": "floats"}, "is not a batch of pictures"),
         ({"shape": ("n", 3, "height", "width")}, "is not a batch of pictures"),
         ({"kind": TensorProto.INT64}, "is not a batch of pictures"),
-        ({"shape": (1, 3, 16, 16)}, "takes exactly 1 pictures at a time: export it with a free batch dimension"),
+        ({"shape": (1, 3, 16, 16)}, "takes exactly 1 pictures at a time: export it with a dynamic batch dimension"),
         ({"output": "whole"}, "gives an output without a row for each picture"),
-        ({"external": True}, "keeps weights in other files, which are not read: save it as one file"),
+        ({"external": True}, "keeps its weights in other files, which is not supported: save it as one file"),
         ({"mean": "grey"}, "mean and std in the metadata of .* must each be a list of three numbers"),
     ],
 )

@@ -60,7 +60,7 @@ def test_weights_of_somebody_else_are_refused(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "model.safetensors").write_bytes(b"something else")
     monkeypatch.setattr(minilm, "model_folder", lambda: tmp_path)
     minilm.load_minilm.cache_clear()
-    with pytest.raises(UserError, match="does not hold the weights"):
+    with pytest.raises(UserError, match="does not hold the published weights"):
         minilm.load_minilm()
     minilm.load_minilm.cache_clear()
 

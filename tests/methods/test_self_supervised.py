@@ -201,7 +201,7 @@ def test_the_registry_and_what_may_stand_where() -> None:
         ({"pretrain": "simclr", "start_from": "there"}, "cannot be used with --start-from"),
         ({"pretrain": "simclr", "images": 100}, "--images is for runs of one stage"),
         ({"pretrain": "moco", "settings": {"simclr.temperature": 1.0}}, "simclr.temperature"),
-        ({"settings": {"first-stage.icl.weight": 1.0}}, "is of a first stage"),
+        ({"settings": {"first-stage.icl.weight": 1.0}}, "belongs to a first stage"),
         ({"pretrain": "icl", "settings": {"first-stage.icl.wieght": 1.0}}, "did you mean icl.weight"),
     ],
 )

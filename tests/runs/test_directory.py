@@ -80,7 +80,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path, flags: tuple[b
     with pytest.raises(UserError, match="not empty and holds no run"):
         directory.refuse_occupied(resume=flags[0], overwrite=flags[1])
     (tmp_path / "recipe.json").write_text('{"sugar": 200}')
-    with pytest.raises(UserError, match="is not that of a run"):
+    with pytest.raises(UserError, match="was not written by a run"):
         directory.refuse_occupied(resume=flags[0], overwrite=flags[1])
     assert (tmp_path / "thesis.tex").exists()
 

@@ -241,7 +241,7 @@ def test_minutes_leave_room_for_training_and_too_few_are_refused(
     assert fit_into(10.0, Seconds(0.01, 0.05), 20) == (900, 20)
     assert fit_into(10.0, Seconds(0.01, 0.0), 20) == (1000, 20)
     monkeypatch.setattr("fewlabel.training.length.seconds_of", lambda *_: (0.01, 0.04))
-    with pytest.raises(UserError, match="give more --minutes"):
+    with pytest.raises(UserError, match="increase --minutes"):
         train(tiny(tmp_path / "b", steps=None, minutes=0.01 / 60), digits, quiet=True)
 
 
@@ -403,7 +403,7 @@ def test_a_finished_run_is_left_as_it_is_but_for_predictions_that_are_wanted_now
     model.save(tmp_path / "run")
     before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
     again = train(replace(recipe, predictions=True), digits, resume=True)
-    assert "is finished already" in capsys.readouterr().out
+    assert "is already finished" in capsys.readouterr().out
     assert (again.accuracy, again.history) == (first.accuracy, first.history)
     assert again.network.temperature == 3.0
     after = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
