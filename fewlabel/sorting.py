@@ -18,10 +18,8 @@ REVIEW = "review"  # where unsure ones go
 
 def sort_pictures(source: Path, destination: Path, sure: Predictions, unsure: Predictions, link: bool) -> Counter[str]:
     """Copy (or link) the pictures of a folder; returns how many each folder got. Nothing is moved or overwritten."""
+    refuse_inside(source, destination)
     top = source if source.is_dir() else source.parent
-    inside = destination.resolve().is_relative_to(top.resolve())
-    if inside and source.is_dir():
-        raise UserError(f"{destination} is inside {source}: choose a folder outside of it.")
     folders = folder_names(sure.classes)
     work = [(name, folders[label]) for name, label in zip(sure.names, sure.labels, strict=True)]
     work += [(name, REVIEW) for name in unsure.names]
@@ -30,6 +28,11 @@ def sort_pictures(source: Path, destination: Path, sure: Predictions, unsure: Pr
         place(top / name, destination / folder / name, link)
         done[folder] += 1
     return done
+
+
+def refuse_inside(source: Path, destination: Path) -> None:
+    if source.is_dir() and destination.resolve().is_relative_to(source.resolve()):
+        raise UserError(f"{destination} is inside {source}: choose a folder outside of it.")
 
 
 def elsewhere(destination: Path, sure: Predictions, unsure: Predictions) -> int:

@@ -383,6 +383,7 @@ ONLY = ("--network", "mlp", "--jobs", "1", "--only", "one-pixel-shift, horizonta
 SMALL = ("--size", "8")
 
 
+@pytest.mark.slow
 def test_drift_of_arrays_with_a_test_part(tmp_path: Path) -> None:
     train, test = bars(20, 1), bars(100, 2)
     np.savez(tmp_path / "bars.npz", x_train=train.pixels, y_train=train.labels, x_test=test.pixels, y_test=test.labels)

@@ -18,7 +18,7 @@ from ..model import load_model
 from ..run_files import REPORT
 from ..runs import RunDirectory
 from ..runs.finish import remake_report
-from ..sorting import elsewhere, sort_pictures
+from ..sorting import elsewhere, refuse_inside, sort_pictures
 from .outputs import check_output
 
 Run = Annotated[str, Parameter(help="directory of a finished run")]
@@ -55,6 +55,8 @@ def predict(
         raise UserError("--link needs --sort FOLDER.")
     if sort is not None and (Path(path).suffix == ".npz" or is_row_file(path)):
         raise UserError(f"--sort is for pictures: the rows of {path} cannot be sorted into folders.")
+    if sort is not None:
+        refuse_inside(Path(path), Path(sort))
     model = load_model(run, device)
     noun = model.kind.noun
     sure, unsure = model.label(path).split(min_confidence)

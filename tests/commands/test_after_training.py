@@ -78,8 +78,10 @@ def test_links(place: Path) -> None:
     ],
 )
 def test_what_cannot_be_sorted(place: Path, words: tuple[str, ...], message: str) -> None:
-    result = fewlabel("predict", "run", *words, cwd=place)
+    before = {path.name for path in place.iterdir()}
+    result = fewlabel("predict", "run", *words, "-o", "refused.csv", cwd=place)
     assert result.returncode == 2 and message in result.stderr
+    assert {path.name for path in place.iterdir()} == before  # refused before anything is predicted
 
 
 def test_folders_for_strange_classes() -> None:

@@ -322,7 +322,7 @@ def test_nothing_can_be_judged_by_images_without_labels(tmp_path: Path, capsys: 
     assert main(["evaluate", str(tmp_path / "run"), str(tmp_path / "bare.npz")]) == 2
     assert "have no labels" in capsys.readouterr().err
     assert main(["evaluate", str(tmp_path / "run"), str(tmp_path / "few.npz"), "--calibrate"]) == 2
-    assert "there are 4 labelled examples: calibration needs 10 or more" in capsys.readouterr().err
+    assert "there are only 4 labelled examples: calibration needs 10 or more" in capsys.readouterr().err
     (tmp_path / "held/3").mkdir(parents=True)
     (tmp_path / "held/3/broken.png").write_bytes(b"no picture")
     Image.new("L", (8, 8)).save(tmp_path / "held/loose.png")

@@ -156,7 +156,7 @@ def test_a_recipe_that_was_changed(tmp_path: Path, change: dict[str, Any]) -> No
     facts = json.loads((tmp_path / "run/recipe.json").read_text()) | change
     facts = {name: value for name, value in facts.items() if value is not None}
     (tmp_path / "run/recipe.json").write_text(json.dumps(facts))
-    with pytest.raises(UserError, match=r"recipe.json is (damaged|not that of a run)"):
+    with pytest.raises(UserError, match=r"recipe.json (is damaged|was not written by a run)"):
         RunDirectory(tmp_path / "run").facts_to_continue()
 
 

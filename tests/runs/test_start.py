@@ -84,6 +84,7 @@ def test_a_run_does_not_replace_the_one_it_starts_from(digits: Dataset, tmp_path
     assert (run / "model.safetensors").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_typed_and_resumed(tmp_path: Path) -> None:
     """It learns on: after as few steps it is better than a run from scratch; killed and resumed, the same bits."""
     words = ("train", "digits", "--labels-per-class", "2", "--threads", "1", "--no-floor")

@@ -334,6 +334,7 @@ def test_a_round_on_texts(page: Page, tmp_path: Path) -> None:
     assert sum(row["label"] == about[row["text"]] for row in predicted) > 0.8 * len(TEXTS)
 
 
+@pytest.mark.slow
 def test_rows_of_a_table(page: Page, tmp_path: Path) -> None:
     write_table(tmp_path / "fruit.csv", labelled=3)
     with studio(tmp_path / "fruit.csv", "--label-column", "fruit", cwd=tmp_path) as server:

@@ -149,6 +149,7 @@ def test_an_alarm_that_passed_is_told_as_such() -> None:
     assert alarm_boxes(plan, [{"step": 10}]) == {"now": [], "passed": []}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [100, 400])
 def test_a_healthy_run_says_nothing(steps: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = Recipe(method="fixmatch", network="mlp", labels_per_class=2, steps=steps, batch=16, out=str(tmp_path))
