@@ -26,7 +26,7 @@ from torch import Tensor
 from bench import forms
 from bench.choices import hidden_accuracy
 from bench.results import FOLDER, keep_results, read_results
-from fewlabel import METHODS, Dataset, Recipe, Vectors, load
+from fewlabel import METHODS, Dataset, Recipe, load
 from fewlabel.data import FeatureKind
 from fewlabel.data.examples import Examples, numbered
 from fewlabel.evaluate import features_by
@@ -162,7 +162,6 @@ class Prototypes(ICL):
     """The embedding of a mix of two confident images lies between the prototypes of their classes, away from others."""
 
     momentum: ClassVar[float] = 0.99
-    threshold: ClassVar[float] = 0.95
     prototypes: Tensor
 
     def build(self, problem: Problem) -> None:
@@ -171,8 +170,7 @@ class Prototypes(ICL):
 
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
         z, mixed = embeddings(out, "weak", "mixed")
-        confidence, guess = out["weak"].logits.detach().softmax(1).max(1)
-        kept = (confidence >= self.threshold).to(z.dtype)
+        guess, kept = step.records["pseudo_labels"], step.records["kept"].to(z.dtype)  # as fixmatch has them
         with torch.no_grad():
             for c in range(len(self.prototypes)):
                 rows = z[(guess == c) & (kept > 0)]
@@ -188,45 +186,16 @@ class Prototypes(ICL):
         return {"contrast": self.weight * (mix[:count] * own + (1 - mix[:count]) * other).mean()}
 
 
-class SoftPrototypes(Prototypes):
-    """The same for all images, sure or not: a mix lies between the prototypes as the predictions of both say."""
-
-    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
-        z, mixed = embeddings(out, "weak", "mixed")
-        predictions = out["weak"].logits.detach().softmax(1)
-        with torch.no_grad():
-            share = max(1 - self.momentum, 1 / (step.index + 1))
-            means = predictions.T @ z.detach()
-            self.prototypes.copy_(F.normalize(self.prototypes.lerp(F.normalize(means, dim=1), share), dim=1))
-        wanted = self.mix(step, predictions, predictions)
-        return {"contrast": self.weight * F.cross_entropy(mixed @ self.prototypes.T.clone() / self.temperature, wanted)}
-
-
 class ToClasses(ICL):
-    """The classifier's weights are the prototypes: the prediction of a mix is the mix of predictions (sure ones)."""
-
-    threshold: ClassVar[float] = 0.95
+    """The classifier's weights are the prototypes: the prediction of a mix is the mix of two sure pseudo-labels."""
 
     def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
-        predictions = out["weak"].logits.detach().softmax(1)
-        confidence, guess = predictions.max(1)
-        wanted, sure = self.wanted(predictions, guess), (confidence >= self.threshold).to(predictions.dtype)
-        _, partner = step.pairs(len(predictions), self.beta, "icl")
-        kept = (sure * sure[partner])[: self.count(len(sure))]
-        logs = out["mixed"].logits.log_softmax(1)
-        return {"contrast": self.weight * (-(self.mix(step, wanted, wanted) * logs).sum(1) * kept).mean()}
-
-    def wanted(self, predictions: Tensor, guess: Tensor) -> Tensor:
-        return F.one_hot(guess, predictions.shape[1]).to(predictions.dtype)
-
-
-class ToSoftClasses(ToClasses):
-    """The same for all images, with their predictions as they are."""
-
-    threshold: ClassVar[float] = 0.0
-
-    def wanted(self, predictions: Tensor, guess: Tensor) -> Tensor:
-        return predictions
+        logits = out["mixed"].logits
+        guess, sure = step.records["pseudo_labels"], step.records["kept"].to(logits.dtype)  # as fixmatch has them
+        wanted = self.mix(step, *[F.one_hot(guess, logits.shape[1]).to(logits.dtype)] * 2)
+        _, partner = step.pairs(len(guess), self.beta, "icl")
+        kept = (sure * sure[partner])[: len(logits)]
+        return {"contrast": self.weight * -((wanted * logits.log_softmax(1)).sum(1) * kept).mean()}
 
 
 class FixMix(FixMatch):
@@ -297,10 +266,8 @@ CANDIDATES: dict[str, Candidate] = {
     ),
     "prototypes, T 0.2": ("fixmatch+icl", Prototypes, {"icl.share": 0.5, "icl.temperature": 0.2}, {}),
     "prototypes, T 0.1": ("fixmatch+icl", Prototypes, {"icl.share": 0.5, "icl.temperature": 0.1}, {}),
-    "soft prototypes, T 0.1": ("fixmatch+icl", SoftPrototypes, {"icl.share": 0.5, "icl.temperature": 0.1}, {}),
     "to classes": ("fixmatch+icl", ToClasses, {"icl.share": 0.5, "icl.weight": 0.5}, {}),
     "to classes, weight 1": ("fixmatch+icl", ToClasses, {"icl.share": 0.5, "icl.weight": 1.0}, {}),
-    "to soft classes": ("fixmatch+icl", ToSoftClasses, {"icl.share": 0.5, "icl.weight": 1.0}, {}),
     "comatch": ("comatch", None, {}, {}),
     "comatch with icl": ("comatch+icl", None, {}, {}),
     "simmatch": ("simmatch", None, {}, {}),
@@ -326,8 +293,9 @@ def data_of(name: str, root: str | None, sentences: str | None, features: str | 
         classes = tuple(str(label) for label in np.unique(table["y"]))
 
         def rows(part: Any, title: str) -> Examples:
-            labels = torch.from_numpy(table["y"][part])
-            return Vectors(torch.from_numpy(table["x"][part]), labels, classes, numbered(title, len(part)))
+            inputs, labels = torch.from_numpy(table["x"][part]), torch.from_numpy(table["y"][part])
+            kind = FeatureKind(inputs.shape[1], encoder="minilm")  # whose defaults are those of texts
+            return Examples(inputs, labels, classes, numbered(title, len(part)), kind)
 
         return Dataset("sentences", rows(parts[0], "train"), rows(parts[1], "test"), flip=False)
     assert features is not None, "give --features"
