@@ -37,9 +37,14 @@ def is_foreign(page: Path) -> bool:
 
 
 def with_code(text: str) -> Markup:
-    """The text as HTML, with what stands between backticks as code."""
-    parts = [escape(part) for part in text.split("`")]
-    return Markup("").join(Markup(f"<code>{part}</code>") if k % 2 else part for k, part in enumerate(parts))
+    """The text as HTML, with what stands between backticks as code, whose words are not broken at a hyphen."""
+    parts = [as_code(part) if k % 2 else escape(part) for k, part in enumerate(text.split("`"))]
+    return Markup("").join(parts)
+
+
+def as_code(text: str) -> Markup:
+    words = (Markup("<span>{}</span>").format(word) for word in text.split(" "))
+    return Markup("<code>{}</code>").format(Markup(" ").join(words))
 
 
 def data_address(png: bytes) -> str:
