@@ -14,6 +14,7 @@ from .images import Images
 from .vectors import Vectors
 
 MAP_FROM = 1 << 28  # bytes; smaller arrays are read, and their checksums with them
+PART = 4096  # rows that are checked at a time, so that a mapped file is never in memory as a whole
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -105,7 +106,7 @@ def row_array(path: Path, name: str, array: np.ndarray) -> torch.Tensor:
     if array.dtype.kind not in "iufb" or array.ndim != 2 or array.shape[1] == 0:
         raise UserError(f"{path}: {name} must be numbers of shape (N, D).")
     rows = torch.from_numpy(np.ascontiguousarray(array, np.float32))
-    if not rows.isfinite().all():
+    if not all(part.isfinite().all() for part in rows.split(PART)):
         raise UserError(f"{path}: {name} contains NaN or infinity.")
     return rows
 
