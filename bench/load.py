@@ -22,13 +22,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from bench.scale import child
+from bench.scale import IMPORT_ONLY, child
 
 KINDS = ("pictures", "rows")
 EACH = 1000  # pictures in a subfolder
 FEATURES, GROUPS = 1280, 40
 LABELLED = 20
-PAUSE = 0.1
+PAUSE = 0.1  # seconds between two looks at the memory
 
 
 def write_pictures(folder: Path, count: int) -> None:
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--only", choices=KINDS, nargs="+", default=list(KINDS))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    alone = int(child('import torch\nprint(open("/proc/self/status").read().split("RssAnon:")[1].split()[0])')) / 1024
+    alone = int(child(IMPORT_ONLY)) / 1024
     print(f"torch alone: {alone:.0f} MB\n\n| examples | command | seconds | MB |\n|---|---|---|---|")
     for kind in options.only:
         for count in options.counts:

@@ -26,8 +26,8 @@ SCALE, PENALTY = 30.0, 0.1  # of rows of length 1, and scikit-learn's C, for log
 FOLDS = 4
 PRIOR = 10
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-MOST = 40_000  # rows of the graph and the clusters; others take the guess of their nearest neighbours
-REFERENCE = 10_000  # among so many of them
+MOST = 40_000  # rows of the graph and the clusters, at most
+REFERENCE = 10_000  # of these rows, at most, in which other rows look for their nearest neighbours
 CHUNK = 1024  # rows whose neighbours are searched at a time
 PART = 4096  # rows that are prepared at a time
 TINY = 1e-9
@@ -53,15 +53,15 @@ def first_guess(rows: NDArray[np.float32], labelled: NDArray[np.int64], labels: 
     chosen = graph_rows(len(rows), labelled)
     place = {position: i for i, position in enumerate(chosen.tolist())}
     inside = np.array([place[position] for position in labelled.tolist()])
-    graph = small[chosen]
-    kernel = spread(neighbour_graph(graph), inside)
+    inner = small[chosen]
+    kernel = spread(neighbour_graph(inner), inside)
     known = whole[labelled]
-    found = [by_neighbours(kernel, labels, classes), by_clusters(graph, inside, labels, classes)]
+    found = [by_neighbours(kernel, labels, classes), by_clusters(inner, inside, labels, classes)]
     guesses = [by_labels(whole.times, known, labels, classes), *outside(small, chosen, found)]
     held_out = [
         in_folds(labels, classes, lambda part: by_labels(known.__matmul__, known[part], labels[part], classes)),
         leave_one_out(kernel, inside, labels, classes),
-        in_folds(labels, classes, lambda part: by_clusters(graph, inside[part], labels[part], classes)[inside]),
+        in_folds(labels, classes, lambda part: by_clusters(inner, inside[part], labels[part], classes)[inside]),
     ]
     weights, temperatures = weigh(held_out, labels)
     pairs = zip(weights, guesses, temperatures, strict=True)
