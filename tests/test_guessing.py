@@ -161,6 +161,7 @@ def test_many_rows_take_the_guess_of_their_neighbours(monkeypatch: pytest.Monkey
     rows, labels = blobs(600, spread=2.0)
     labelled = some(labels, 2)
     monkeypatch.setattr(guessing, "MOST", 150)
+    monkeypatch.setattr(guessing, "REFERENCE", 50)
     assert len(guessing.graph_rows(600, labelled)) < 160
     assert accuracy(rows, labels, labelled) > 0.95
     whole = guessing.Prepared(rows)[:]
