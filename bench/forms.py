@@ -253,6 +253,8 @@ CANDIDATES: dict[str, Candidate] = {
     ),
     "re-normalised": ("fixmatch+icl", Renormalised, {}, {}),
     "targets of the average": ("fixmatch+icl", TeacherTargets, {}, {}),
+    "weight 0.3": ("fixmatch+icl", None, {"icl.weight": 0.3}, {}),
+    "weight 1": ("fixmatch+icl", None, {"icl.weight": 1.0}, {}),
     "queue": ("fixmatch+icl", Queued, {}, {}),
     "decaying": ("fixmatch+icl", Decaying, {"icl.share": 1.0}, {}),
     "with labelled": ("fixmatch+icl", WithLabelled, {"icl.share": 0.5}, {}),
