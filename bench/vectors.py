@@ -75,6 +75,8 @@ SIDES: dict[str, Callable[[int], Any]] = {
     "fixmatch": ours("fixmatch"),
     "fixmatch, fully aligned": ours("fixmatch", settings={"fixmatch.align": 1}),
     "fixmatch+icl": ours("fixmatch+icl"),
+    "fixmatch+icl, no first guess": ours("fixmatch+icl", settings={"fixmatch.guess": 0.0}),
+    "fixmatch+icl, first guess": ours("fixmatch+icl", settings={"fixmatch.guess": 1.0}),
 }
 
 
