@@ -211,6 +211,10 @@ class EmbeddingsAndClasses(ToClasses):
         return {"embeddings": ICL.loss(self, step, out)["contrast"], "classes": classes}
 
 
+class EmbeddingsAndMoreClasses(EmbeddingsAndClasses):
+    classes: ClassVar[float] = 3.0
+
+
 class FixMix(FixMatch):
     """FixMatch whose strong views are mixed in pairs; each asks for both pseudo-labels, by their shares."""
 
@@ -303,6 +307,18 @@ CANDIDATES: dict[str, Candidate] = {
         "fixmatch+icl",
         EmbeddingsAndClasses,
         {"icl.negatives": "other-class", "icl.temperature": 0.2, "icl.weight": 0.1},
+        {},
+    ),
+    "to embeddings, weight 0.1, and classes, weight 3": (
+        "fixmatch+icl",
+        EmbeddingsAndMoreClasses,
+        {"icl.negatives": "other-class", "icl.temperature": 0.2, "icl.weight": 0.1},
+        {},
+    ),
+    "the same, half of the batch": (
+        "fixmatch+icl",
+        EmbeddingsAndMoreClasses,
+        {"icl.negatives": "other-class", "icl.temperature": 0.2, "icl.weight": 0.1, "icl.share": 0.5},
         {},
     ),
     "comatch": ("comatch", None, {}, {}),
