@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import platformdirs
@@ -43,6 +43,8 @@ UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+
+T = TypeVar("T")
 
 
 def decode(path: Path, size: int, value_range: ValueRange | None = None) -> np.ndarray:
@@ -100,13 +102,18 @@ def default_size(pictures: Sequence[Path | Image.Image]) -> int:
     sides = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of very large pictures
-        for item in pictures[:: -(-len(pictures) // 50)]:
+        for item in sample(pictures):
             try:
                 with nullcontext(item) if isinstance(item, Image.Image) else Image.open(item) as picture:
                     sides.append(min(picture.size))
             except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
                 continue
     return 32 if sides and np.median(sides) <= 48 else 64
+
+
+def sample(pictures: Sequence[T]) -> Sequence[T]:
+    """At most 50 of the pictures, evenly spaced."""
+    return pictures[:: -(-len(pictures) // 50) or 1]
 
 
 def decode_all(

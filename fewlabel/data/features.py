@@ -79,7 +79,7 @@ class FeatureKind(VectorKind):
         """Features of a folder of pictures, or of one picture."""
         from .picture_files import scan
 
-        folder, files = (path.parent, [path.name]) if path.is_file() else (path, scan(path)[0])
+        folder, files = (path.parent, [path.name]) if path.is_file() else (path, scan(path))
         whole = encode_files(self.find(), folder, files)
         for first in range(0, len(whole), chunk):
             part = slice(first, first + chunk)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from ..decode import CHANNELS, cache_folder, cache_key, decode_all, decoded, default_size
+from ..decode import CHANNELS, cache_folder, cache_key, decode_all, decoded, default_size, sample
 from ..encoders import Encoder
 from ..errors import UserError
 from ..files import parse_json, write_json
@@ -20,7 +20,7 @@ from .examples import UNLABELLED, Dataset, Examples
 from .features import encode_files
 from .images import ImageKind, Images
 from .labels import NO_CLASS, LabelFiles, as_paths, read_labels, refuse_alike
-from .picture_files import class_folders, listed, scan
+from .picture_files import class_folders, classes_by_folder, listed, scan
 
 SUBFOLDER = "a subfolder"
 RANGES = "ranges"  # folder of the cache
@@ -45,7 +45,7 @@ def read_folder(
     files, classes_of, classes = known.files, known.classes_of, known.classes
     if size is not None and not SMALLEST <= size <= LARGEST:
         raise UserError(f"--size must be from {SMALLEST} to {LARGEST} pixels, not {size}.")
-    size = size or default_size([folder / name for name in files])
+    size = size or default_size([folder / name for name in sample(files)])
     value_range = value_range or (encoder.value_range if encoder else None)
     value_range = range_of(folder, files, value_range, known.notes)
     if encoder is not None:
@@ -87,10 +87,9 @@ class Known(NamedTuple):
 def understand(folder: Path, labels: LabelFiles, subfolders: bool = False) -> Known:
     """The pictures, the classes, and the source of each class."""
     notes = list[str]()
-    files, in_subfolders = scan(folder, notes)
-    folders = class_folders(folder)
+    files, folders = scan(folder, notes), class_folders(folder)
     if labels is None or subfolders:
-        classes_of = in_subfolders
+        classes_of = classes_by_folder(files, folders)
         source = dict.fromkeys(folders, SUBFOLDER)
         if folders:
             notes.append(f"Subfolders are classes: {listed(sorted(folders))}.")
@@ -143,7 +142,7 @@ def read_unlabelled(
 
     Nothing is kept: while one chunk is worked on, the next is decoded.
     """
-    folder, files = (path.parent, [path.name]) if path.is_file() else (path, scan(path)[0])
+    folder, files = (path.parent, [path.name]) if path.is_file() else (path, scan(path))
     pictures = iter(with_progress(decoded(folder, files, size, value_range), len(files), title))
     for first in range(0, len(files), chunk):
         names = files[first : first + chunk]

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -175,22 +175,15 @@ class Names:
         self.folder, self.noun, self._files = folder, noun, set(files)
         self._top = folder.resolve().name
         self.otherwise: Counter[str] = Counter()  # how often each other way of writing was met
-        self._forms: dict[str, list[str]] = {}
-        self._cases: dict[str, list[str]] = {}
-        for name in files:
-            self._forms.setdefault(unicodedata.normalize("NFC", name), []).append(name)
-            self._cases.setdefault(same_form(name), []).append(name)
+        self._by_form = dict[Callable[[str], str], dict[str, list[str]]]()  # form -> key -> names
 
     def find(self, path: Path, row: Row, written: str) -> str | None:
         """The picture that is meant; counts what was not written literally."""
         if written in self._files:
             return written
         for tail, way in self._tails(written):
-            for table, key, how in (
-                (self._forms, unicodedata.normalize("NFC", tail), "in another Unicode form"),
-                (self._cases, same_form(tail), "in another case"),
-            ):
-                found = [tail] if tail in self._files else table.get(key, [])
+            for form, how in ((unicode_form, "in another Unicode form"), (same_form, "in another case")):
+                found = [tail] if tail in self._files else self._of_form(form, tail)
                 if len(found) > 1:
                     raise UserError(
                         f"the label file {path} names {written} in row {row.number}: that may be {found[0]} or "
@@ -201,6 +194,17 @@ class Names:
                     return found[0]
         return None
 
+    def _of_form(self, form: Callable[[str], str], written: str) -> list[str]:
+        """The pictures whose names have the same form. Tables are made when needed, since there may be millions."""
+        if form not in self._by_form:
+            others = self._by_form[form] = dict[str, list[str]]()
+            for name in sorted(self._files):
+                if (key := form(name)) != name:
+                    others.setdefault(key, []).append(name)
+        key = form(written)
+        same = [key] if key in self._files and form(key) == key else []
+        return sorted([*same, *self._by_form[form].get(key, [])])
+
     def _tails(self, written: str) -> Iterable[tuple[str, str]]:
         """The path itself, with plain slashes, and what follows the folder's own name in it."""
         parts = PurePosixPath(written.replace("\\", "/")).parts
@@ -209,6 +213,10 @@ class Names:
             if same_form(part) == same_form(self._top) and place + 1 < len(parts):
                 yield "/".join(parts[place + 1 :]), "with the folder in front"
                 return  # what lies deeper may be another folder of that name
+
+
+def unicode_form(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
 
 
 def same_form(name: str) -> str:

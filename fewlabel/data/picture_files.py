@@ -12,8 +12,8 @@ NAMES = 20  # that a message lists
 WRITTEN = ("recipe.json", "drift.csv")  # in a folder that `fewlabel train` or `fewlabel drift` has made
 
 
-def scan(folder: Path, notes: list[str] | None = None) -> tuple[list[str], dict[str, str]]:
-    """All picture files, as sorted paths relative to the folder, and the class of those in a class subfolder.
+def scan(folder: Path, notes: list[str] | None = None) -> list[str]:
+    """All picture files, as sorted paths relative to the folder.
 
     `notes` gets a message about subfolders that cannot be opened.
     """
@@ -26,8 +26,13 @@ def scan(folder: Path, notes: list[str] | None = None) -> tuple[list[str], dict[
     if not files:
         kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
         raise UserError(f"{folder} holds no pictures ({kinds}).")
-    tops, classes = {name: name.partition("/")[0] for name in files if "/" in name}, set(class_folders(folder))
-    return files, {name: top for name, top in tops.items() if top in classes}
+    return files
+
+
+def classes_by_folder(files: Sequence[str], class_names: Sequence[str]) -> dict[str, str]:
+    """The class of each picture in a class subfolder."""
+    classes = {name: name for name in class_names}  # one string for all pictures of a class
+    return {name: classes[top] for name in files if "/" in name and (top := name.partition("/")[0]) in classes}
 
 
 def pictures_in(folder: str, before: str = "", closed: list[str] | None = None) -> Iterator[str]:

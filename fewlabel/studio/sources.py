@@ -41,7 +41,7 @@ class PictureFolder:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder.resolve()
-        self.names = scan(folder)[0]
+        self.names = scan(folder)
         self.given: dict[str, str] = {}
         self.encoder = DEFAULT if ENCODERS[DEFAULT].installed else None
         self.comparable = self.encoder is not None
