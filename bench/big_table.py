@@ -6,8 +6,8 @@
 Rows of a table have 20 numbers and a category, 200 bytes in all; 20 of them have a class. Texts have 240 letters. Only
 200 of them differ, so that encoding takes seconds: features are looked up by content, then every row has its own. Texts
 are also only read, without an encoder. Memory is anonymous memory of the command: the temporary files and mapped
-features are the system's cache, and are given back when memory is wanted elsewhere. They need up to 4 times the size of
-a table in TMPDIR, and 20 times that of texts.
+features are the system's cache, and are given back when memory is wanted elsewhere. They need several times the size
+of a table in TMPDIR, and about 15 times that of texts.
 """
 
 import argparse
