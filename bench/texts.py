@@ -5,6 +5,7 @@
     apt-get download wordnet-base; dpkg-deb -x wordnet-base*.deb .   data.noun of usr/share/wordnet into DIR
     apt-cache dumpavail > DIR/available                              what Debian says about its packages
     python -m bench.texts DIR
+    python -m bench.texts DIR --sides SetFit --jobs 1                pip install setfit; it trains for minutes
     python -m bench.texts --show
 
 Three sets, at most 8,000 rows of each:
@@ -12,11 +13,15 @@ Three sets, at most 8,000 rows of each:
 - glosses: definitions of WordNet's nouns; the class is one of the ten largest categories, such as animal or act
 - packages: one-line descriptions of Debian's packages; the class is one of ten sections, such as games or fonts
 2, 4 and 8 labels per class, drawn at random from each class or suggested by `fewlabel.suggest`; seeds 0 to 4. Each line
-of docs/results/texts.jsonl is one run; run the same command to continue.
+of docs/results/texts.jsonl is one run; run the same command to continue. SetFit tunes the encoder itself, so it is run
+with labels at random only.
 """
 
 import argparse
+import os
 import re
+import statistics
+import tempfile
 import time
 import warnings
 from collections import Counter
@@ -36,7 +41,8 @@ from bench.compared import EACH, OURS, STEPS, choose_labelled, divide, known_lab
 from bench.results import FOLDER, keep_results, read_results
 from bench.sentences import snippets
 from fewlabel import FewLabelClassifier
-from fewlabel.encoders.texts import encode_texts, find_text_encoder
+from fewlabel.encoders.minilm import model_folder
+from fewlabel.encoders.texts import encode_texts, find_text_encoder, hide_broken_torchvision
 
 RESULTS = FOLDER / "texts.jsonl"
 ENCODER = "minilm"
@@ -49,6 +55,7 @@ RIVALS: dict[str, Callable[[], Any]] = {
     BALANCED: lambda: LogisticRegression(max_iter=1000, class_weight="balanced"),
     "SelfTraining": lambda: SelfTrainingClassifier(LogisticRegression(max_iter=1000)),
 }
+SETFIT = "SetFit"  # tunes the encoder, Tunstall et al., https://arxiv.org/abs/2209.11055
 CATEGORIES = 10  # of glosses
 SECTIONS = ("database", "editors", "fonts", "games", "graphics", "mail", "math", "science", "sound", "video")
 
@@ -100,23 +107,74 @@ def read_set(name: str, folder: Path) -> Texts:
     return Texts(texts, labels[chosen], encode_texts(find_text_encoder(ENCODER), texts))
 
 
+def fit_setfit(texts: list[str], labels: list[int], seed: int) -> Any:
+    """The package's own training with its default settings: one epoch of pairs, then logistic regression."""
+    os.environ["HF_HUB_OFFLINE"] = "1"  # the model is a folder
+    hide_broken_torchvision()
+    from datasets import Dataset  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from setfit import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        SetFitModel,
+        Trainer,
+        TrainingArguments,
+    )
+
+    model = SetFitModel.from_pretrained(str(model_folder()), device="cpu")
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            output_dir=folder, seed=seed, report_to="none", save_strategy="no", show_progress_bar=False
+        )
+        rows = Dataset.from_dict({"text": texts, "label": labels})
+        Trainer(model=model, args=arguments, train_dataset=rows).train()
+    return model
+
+
 def run(found: Texts, data: str, each: int, way: str, side: str, seed: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # alarms
     train, test = divide(found.labels, seed)
     truth, rows = found.labels[train], found.rows
     labelled = choose_labelled(truth, each, way, seed, rows[train])
-    known, began = known_labels(truth, labelled), time.perf_counter()
+    known, began, cpu = known_labels(truth, labelled), time.perf_counter(), time.process_time()
+    tested, fitted = [found.texts[i] for i in test], None
     if side == OURS:
         model = FewLabelClassifier(encoder=ENCODER, steps=STEPS, random_state=seed)
-        predicted = model.fit([found.texts[i] for i in train], known).predict([found.texts[i] for i in test])
+        model.fit([found.texts[i] for i in train], known)
+        fitted = time.process_time()
+        predicted = model.predict(tested)
+    elif side == SETFIT:
+        tuned = fit_setfit([found.texts[i] for i in train[labelled]], truth[labelled].tolist(), seed)
+        fitted = time.process_time()
+        predicted = np.asarray(tuned.predict(tested))
     elif side in ALONE:
         predicted = RIVALS[side]().fit(rows[train][labelled], truth[labelled]).predict(rows[test])
     else:
         predicted = RIVALS[side]().fit(rows[train], known).predict(rows[test])
     place = {"data": data, "each": each, "way": way, "side": side, "seed": seed}
     seconds = round(time.perf_counter() - began, 1)
-    return {**place, "test": float((predicted == found.labels[test]).mean()), "seconds": seconds}
+    spent = {} if fitted is None else {"fit_cpu_seconds": round(fitted - cpu, 1)}  # one thread, others at work or not
+    return {**place, "test": float((predicted == found.labels[test]).mean()), "seconds": seconds, **spent}
+
+
+def show_setfit() -> None:
+    """SetFit beside others with the same labels, over the seeds for which it was run."""
+    found = {(r["data"], r["each"], r["side"], r["seed"]): r for r in read_results(RESULTS) if r["way"] == "random"}
+    beside = (OURS, SETFIT, BALANCED)
+    print(
+        f"\n| set, labels per class | seeds | {' | '.join(beside)} | CPU seconds of SetFit |\n|---|---|---|---|---|---|"
+    )
+    for name in SETS:
+        for each in EACH:
+            seeds = [s for s in range(100) if all((name, each, side, s) in found for side in beside)]
+            if not seeds:
+                continue
+            cells = [[100 * found[name, each, side, s]["test"] for s in seeds] for side in beside]
+            shown = [f"{statistics.mean(c):.1f}" + (f" ± {statistics.stdev(c):.1f}" if c[1:] else "") for c in cells]
+            spent = statistics.median(found[name, each, SETFIT, s]["fit_cpu_seconds"] for s in seeds)
+            print(f"| {name}, {each} random | {len(seeds)} | {' | '.join(shown)} | {spent:.0f} |")
+            if seeds[1:]:
+                leads = [a - b for a, b in zip(cells[0], cells[1], strict=True)]
+                error = statistics.stdev(leads) / len(leads) ** 0.5
+                print(f"    fewlabel minus SetFit: {statistics.mean(leads):+.1f} ± {error:.1f}")
 
 
 def main() -> None:
@@ -139,10 +197,11 @@ def main() -> None:
             for side in options.sides
             for name in options.sets
             for each in options.labels
-            for way in WAYS
+            for way in (WAYS if side != SETFIT else ("random",))
         ]
         keep_results(RESULTS, (task(sets[item[0]], *item) for item in work if item not in there), options.jobs)
     show(RESULTS, list(RIVALS), WAYS)
+    show_setfit()
 
 
 if __name__ == "__main__":

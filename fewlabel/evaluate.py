@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .networks import Classifier
+from .scratch import room, slices
 from .terminal import with_progress
 
 CHUNK = 512  # inputs at a time, where they are small
@@ -47,11 +48,17 @@ def by_chunks(
 ) -> Tensor:
     training, device = network.training, network.mean.device
     network.eval()
-    parts = (torch.arange(len(inputs)) if positions is None else positions).split(chunk_for(inputs, device))
-    shown = with_progress(parts, len(parts), title) if title else parts
-    rows = [compute(inputs[part].to(device)).cpu() for part in shown]
+    count = len(inputs) if positions is None else len(positions)
+    parts = list(slices(count, chunk_for(inputs, device))) or [slice(0, 0)]
+    found: Tensor | None = None
+    for part in with_progress(parts, len(parts), title) if title else parts:
+        rows = compute(inputs[part if positions is None else positions[part]].to(device)).cpu()
+        if found is None:  # now that width and type are known
+            found = torch.from_numpy(room((count, *rows.shape[1:]), rows.numpy().dtype))
+        found[part] = rows
     network.train(training)
-    return torch.cat(rows)
+    assert found is not None
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,14 @@ Which of them is right depends on the data: clusters where each class is one hea
 the labels where the rows say little about the classes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
+from .scratch import room, slices
 
 Array = NDArray[np.float64]
 
@@ -57,16 +59,24 @@ def first_guess(rows: NDArray[np.float32], labelled: NDArray[np.int64], labels: 
     kernel = spread(neighbour_graph(inner), inside)
     known = whole[labelled]
     found = [by_neighbours(kernel, labels, classes), by_clusters(inner, inside, labels, classes)]
-    guesses = [by_labels(whole.times, known, labels, classes), *outside(small, chosen, found)]
+    guesses = [by_labels(len(rows), whole.times, known, labels, classes), *outside(small, chosen, found)]
     held_out = [
-        in_folds(labels, classes, lambda part: by_labels(known.__matmul__, known[part], labels[part], classes)),
+        in_folds(
+            labels,
+            classes,
+            lambda part: by_labels(len(known), lambda span: [known @ span], known[part], labels[part], classes),
+        ),
         leave_one_out(kernel, inside, labels, classes),
         in_folds(labels, classes, lambda part: by_clusters(inner, inside[part], labels[part], classes)[inside]),
     ]
     weights, temperatures = weigh(held_out, labels)
     pairs = zip(weights, guesses, temperatures, strict=True)
     # A temperature above 1 says that a way is too sure, which its weight says already. Flat targets teach nothing.
-    mixed = sum((w * tempered(guess, min(t, 1.0)) for w, guess, t in pairs), np.zeros((len(rows), classes)))
+    ways, mixed = list(pairs), room((len(rows), classes), np.float64)
+    for part in slices(len(rows), PART if len(rows) > MOST else len(rows)):
+        mixed[part] = 0
+        for w, guess, t in ways:
+            mixed[part] += w * tempered(guess[part], min(t, 1.0))
     mixed[labelled] = np.eye(classes)[labels]
     told = np.bincount(labels)[labels] > 1
     guessed = sum((w * guess for w, guess in zip(weights, held_out, strict=True)), np.zeros((len(labels), classes)))
@@ -90,21 +100,31 @@ class Prepared:
     def __getitem__(self, positions: NDArray[np.int64] | slice) -> Array:
         return self._made(self._rows[positions])
 
-    def times(self, matrix: Array) -> Array:
-        return np.concatenate([self._made(part) @ matrix for part in self._parts()])
+    def times(self, matrix: Array) -> Iterator[Array]:
+        """The products of all rows with a matrix: at once, or some rows at a time where they are many."""
+        parts = (self._made(part) @ matrix for part in self._parts())
+        return parts if len(self._rows) > MOST else iter([np.concatenate(list(parts))])
 
     def reduced(self, dtype: type[np.floating[Any]] = np.float64) -> NDArray[Any]:
         """The rows projected on the directions of largest variance."""
         width = self._rows.shape[1]
         if width <= DIMENSIONS:
-            return np.concatenate([self._made(part).astype(dtype, copy=False) for part in self._parts()])
+            return self._filled((self._made(part) for part in self._parts()), width, dtype)
         products = np.zeros((width, width))
         for part in self._parts():
             made = self._made(part)
             products += made.T @ made
         _, directions = np.linalg.eigh(products)
         main = directions[:, -DIMENSIONS:]
-        return np.concatenate([unit(self._made(part) @ main).astype(dtype, copy=False) for part in self._parts()])
+        return self._filled((unit(self._made(part) @ main) for part in self._parts()), DIMENSIONS, dtype)
+
+    def _filled(self, parts: Iterator[Array], width: int, dtype: type[np.floating[Any]]) -> NDArray[Any]:
+        """One array of the parts of all rows."""
+        found, first = room((len(self._rows), width), dtype), 0
+        for part in parts:
+            found[first : first + len(part)] = part
+            first += len(part)
+        return found
 
     def _parts(self) -> Iterator[NDArray[np.float32]]:
         return parts_of(self._rows)
@@ -134,21 +154,26 @@ def graph_rows(count: int, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
 # ---- three guesses
 
 
-def by_labels(times: Callable[[Array], Array], known: Array, labels: NDArray[np.int64], classes: int) -> Array:
+def by_labels(
+    count: int, times: Callable[[Array], Iterable[Array]], known: Array, labels: NDArray[np.int64], classes: int
+) -> Array:
     """Logistic regression on the labelled rows alone; its weights lie in their span, so only that is looked at.
 
-    `times` multiplies the rows to be guessed by a matrix.
+    `times` multiplies the `count` rows to be guessed by a matrix, in one part or several.
     """
     from sklearn.linear_model import LogisticRegression  # slow to import
 
     span, _ = np.linalg.qr(known.T)
-    rows = SCALE * times(span)
-    found = np.full((len(rows), classes), TINY)
+    found = room((count, classes), np.float64)
+    found[:] = TINY
     if len(np.unique(labels)) < 2:
         found[:, labels[0]] = 1
         return found
     model = LogisticRegression(C=PENALTY, max_iter=500, tol=1e-6).fit(SCALE * known @ span, labels)
-    found[:, model.classes_] = model.predict_proba(rows)
+    first = 0
+    for rows in times(span):
+        found[first : first + len(rows), model.classes_] = model.predict_proba(SCALE * rows)
+        first += len(rows)
     return found
 
 
@@ -228,19 +253,36 @@ def outside(rows: Array, chosen: NDArray[np.int64], guesses: list[Array]) -> lis
     """Rows that are not in the graph take the mean guess of their nearest neighbours among evenly spaced rows there."""
     if len(chosen) == len(rows):
         return guesses
-    found = [np.empty((len(rows), guess.shape[1])) for guess in guesses]
-    others = np.setdiff1d(np.arange(len(rows)), chosen)
+    found = [room((len(rows), guess.shape[1]), np.float64) for guess in guesses]
     for whole, guess in zip(found, guesses, strict=True):
         whole[chosen] = guess
     some = np.arange(0, len(chosen), -(-len(chosen) // REFERENCE))
     among = rows[chosen[some]]
-    for first in range(0, len(others), PART):
-        part = others[first : first + PART]
+    for part in in_parts(others_than(chosen, len(rows))):
         near, similarity = nearest(rows[part], among, NEIGHBOURS)
         weights = np.maximum(similarity, TINY) ** 3
         for whole, guess in zip(found, guesses, strict=True):
             whole[part] = rows_to_1((guess[some[near]] * weights[:, :, None]).sum(1))
     return found
+
+
+def others_than(chosen: NDArray[np.int64], count: int) -> Iterator[NDArray[np.int64]]:
+    """The positions up to `count` that are not among the chosen ones, which are in order; some at a time."""
+    for part in slices(count, PART):
+        own = chosen[np.searchsorted(chosen, part.start) : np.searchsorted(chosen, part.stop)]
+        yield np.setdiff1d(np.arange(part.start, part.stop), own)
+
+
+def in_parts(arrays: Iterator[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
+    """The same numbers, PART at a time."""
+    rest = np.empty(0, np.int64)
+    for array in arrays:
+        rest = np.concatenate([rest, array])
+        while len(rest) >= PART:
+            yield rest[:PART]
+            rest = rest[PART:]
+    if len(rest):
+        yield rest
 
 
 # ---- which of them to believe

@@ -24,6 +24,7 @@ from .networks import TUNED, Classifier
 from .networks.saved import DAMAGE, FORMAT, damaged, load_network, portable, read_description
 from .predictions import Predictions, texts_of
 from .run_files import DESCRIPTION, FIRST_STAGE, WEIGHTS
+from .scratch import Growing, Strings
 from .training import choose_device
 
 
@@ -59,7 +60,8 @@ class Model:
         """
         parts = [self.network_probabilities(part) for part in self._batches(inputs)]
         probabilities = torch.cat(parts).double().numpy()
-        return probabilities / probabilities.sum(1, keepdims=True)
+        probabilities /= probabilities.sum(1, keepdims=True)
+        return probabilities
 
     @property
     def calibrated(self) -> bool:
@@ -75,19 +77,21 @@ class Model:
 
         The next pictures are decoded while the network is at work.
         """
-        names, parts, skipped, texts = list[str](), list[Tensor](), dict[str, str](), list[str]()
+        names, texts, skipped = Strings(), Strings(), dict[str, str]()
+        found = Growing(np.float32, len(self.classes))
         for examples in self.kind.stream(Path(path), CHUNK, title="Predicting"):
-            names += examples.names
-            texts += texts_of(examples, range(len(examples)))
+            names.extend(examples.names)
+            texts.extend(texts_of(examples, range(len(examples))))
             skipped |= examples.skipped
             if len(examples):
-                parts.append(self.network_probabilities(self.kind.adapt(examples.inputs)))
+                found.extend(self.network_probabilities(self.kind.adapt(examples.inputs)).numpy())
         if not names:
             name, reason = next(iter(skipped.items()))
             raise UserError(
                 f"none of the {len(skipped)} pictures in {path} can be read, beginning with {name} ({reason})."
             )
-        return Predictions(names, torch.cat(parts), self.classes, skipped, texts, self.kind.shown_column)
+        probabilities = torch.from_numpy(found.array())
+        return Predictions(names, probabilities, self.classes, skipped, texts, self.kind.shown_column)
 
     def evaluate(self, data: Any, labels: Any = None, *, root: str | Path | None = None) -> Evaluation:
         """Predictions beside labels, for accuracy, confusion matrix and calibration.

@@ -3,15 +3,21 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import overload
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .data import Examples
 from .data.labels import normal
 from .files import write_csv
 from .pages import Shown, write_page
+from .scratch import Chosen, slices
 
 FILE, LABEL, *_ = COLUMNS = ("file", "label", "guess", "confirmed", "confidence")
+ROWS = 1024  # written at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +45,16 @@ class Predictions:
 
     def at(self, positions: Tensor) -> "Predictions":
         """The predictions at some positions, without the skipped files."""
-        places = positions.tolist()
-        texts = [self.texts[i] for i in places] if self.texts else ()
-        names = [self.names[i] for i in places]
+        places = positions.numpy()
+        texts = Chosen(self.texts, places) if self.texts else ()
+        names = Chosen(self.names, places)
         return replace(self, names=names, probabilities=self.probabilities[positions], skipped={}, texts=texts)
 
     def split(self, min_confidence: float) -> tuple["Predictions", "Predictions"]:
         """The confident ones in their order, and the others, least confident first."""
         confidence = self.confidence
+        if bool((confidence >= min_confidence).all()):
+            return self, self.at(torch.empty(0, dtype=torch.int64))
         order = confidence.argsort()
         unsure = order[confidence[order] < min_confidence]
         sure = self.at((confidence >= min_confidence).nonzero().flatten())
@@ -65,25 +73,39 @@ class Predictions:
 
     def _rows(self) -> Iterator[list[str]]:
         """The rows, one at a time: there may be millions."""
-        best = self.probabilities.argmax(1)
-        for place, name in enumerate(self.names):
-            row, label = self.probabilities[place].tolist(), self.classes[int(best[place])]
-            yield [
-                name,
-                label,
-                label,
-                "",
-                f"{max(row):.4f}",
-                *(f"{p:.4f}" for p in row),
-                *self.texts[place : place + 1],
-            ]
+        for part in slices(len(self), ROWS):
+            probabilities, names, texts = self.probabilities[part], self.names[part], self.texts[part]
+            rows, best = probabilities.tolist(), probabilities.argmax(1).tolist()
+            for place, (name, row, number) in enumerate(zip(names, rows, best, strict=True)):
+                label = self.classes[number]
+                shown = (f"{p:.4f}" for p in row)
+                yield [name, label, label, "", f"{max(row):.4f}", *shown, *texts[place : place + 1]]
         for name in self.skipped:
             yield [name] + [""] * (4 + len(self.classes))
 
 
-def texts_of(examples: Examples, positions: Sequence[int]) -> list[str]:
+class Texts(Sequence[str]):
+    """What examples at some positions are, read when it is asked for."""
+
+    def __init__(self, examples: Examples, positions: Sequence[int] | NDArray[np.int64]) -> None:
+        self._examples, self._positions = examples, positions
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [str(self._examples.show(int(position))) for position in self._positions[place]]
+        return str(self._examples.show(int(self._positions[place])))
+
+
+def texts_of(examples: Examples, positions: Sequence[int] | NDArray[np.int64]) -> Sequence[str]:
     """The text of examples, for a column of a CSV file; empty for pictures."""
-    return [str(examples.show(position)) for position in positions] if examples.kind.shown_column else []
+    return Texts(examples, positions) if examples.kind.shown_column else ()
 
 
 def write_sheet(path: Path, examples: Examples, positions: Sequence[int], title: str, advice: str) -> Path:

@@ -29,6 +29,7 @@ LAYERS = [
         "guessing",
         "randomness",
         "ranks",
+        "scratch",
         "augment",
         "cluster",
         "pages",
@@ -50,14 +51,14 @@ LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 # Within the lowest layer: who may know whom.
 LOWEST = {
     "data": {
-        *("augment", "decode", "encoders", "errors", "files", "lazy", "randomness", "settings", "terminal"),
+        *("augment", "decode", "encoders", "errors", "files", "lazy", "randomness", "scratch", "settings", "terminal"),
         "value_range",
     },
     "cluster": {"errors"},
     "pages": {"files"},
     "encoders": {
         *("augment", "cluster", "decode", "errors", "files", "interrupts", "lazy", "networks", "randomness"),
-        *("run_files", "terminal", "value_range"),
+        *("run_files", "scratch", "terminal", "value_range"),
     },
     "decode": {"errors", "files", "interrupts", "terminal", "value_range"},
     "value_range": {"errors"},
@@ -72,7 +73,8 @@ LOWEST = {
     "charts": set(),
     "terminal": set(),
     "losses": set(),
-    "guessing": set(),
+    "guessing": {"scratch"},
+    "scratch": {"errors"},
     "randomness": set(),
     "errors": set(),
 }

@@ -5,6 +5,8 @@ from torch import Tensor
 
 from ..randomness import generator
 
+NARROW = torch.int32  # of the order of an epoch: the same numbers as int64, in half of the memory
+
 
 class Batches:
     """Draws positions into the training images.
@@ -24,9 +26,11 @@ class Batches:
     ) -> None:
         self.labelled = labelled
         self.batch, self.unlabelled_batch, self.seed = batch, batch * mu, seed
-        self._pool = torch.arange(len(labels))
+        self._pool: Tensor | None = None  # of the unlabelled batches; without one all examples
         if not labelled_among_unlabelled and len(labelled) < len(labels):
-            self._pool = self._pool[torch.isin(self._pool, labelled, invert=True)]
+            every = torch.arange(len(labels))
+            self._pool = every[torch.isin(every, labelled, invert=True)]
+        self._count = len(labels) if self._pool is None else len(self._pool)
         by_class = [labelled[labels[labelled] == c] for c in labels[labelled].unique().tolist()]
         self._by_class = torch.cat([labelled[:0], *by_class])  # the labelled images, one class after the other
         self._sizes = torch.tensor([len(c) for c in by_class], dtype=torch.int64)
@@ -48,11 +52,11 @@ class Batches:
         """Positions of an unlabelled batch; another `source` is an independent pass over the same images."""
         first = step * self.unlabelled_batch
         positions = torch.arange(first, first + self.unlabelled_batch)
-        epochs = positions // len(self._pool)
-        index = positions % len(self._pool)
+        epochs = positions // self._count
+        index = positions % self._count
         for epoch in epochs.unique().tolist():
             here = epochs == epoch
-            index[here] = self._epoch(source, epoch)[index[here]]
+            index[here] = self._epoch(source, epoch)[index[here]].long()
         return index
 
     def _epoch(self, source: str, epoch: int) -> Tensor:
@@ -60,5 +64,6 @@ class Batches:
         if key not in self._order:
             self._order = {k: v for k, v in self._order.items() if k[0] != source or k[1] == epoch - 1}
             draw = generator(self.seed, epoch, f"order of {source}")
-            self._order[key] = self._pool[torch.randperm(len(self._pool), generator=draw)]
+            order = torch.randperm(self._count, generator=draw, dtype=NARROW)
+            self._order[key] = order if self._pool is None else self._pool[order]
         return self._order[key]

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,12 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..errors import UserError
+from ..scratch import room
 from .records import is_missing
 
 CATEGORIES = 50  # values of a column that have a place of their own; rarer ones share "other"
 TOO_MANY = 0.5  # of the rows: a column of more different values tells rows apart, not classes
 COUNTED = 20_000  # different values of a column, at most
-IN_MEMORY = 50_000_000  # numbers of a whole table, at most
 SHOWN = 40  # letters of a cell in a message
 KEPT = 20_000  # numbers of a column from which its median is taken
 DATE = re.compile(
@@ -95,7 +94,7 @@ class TableForm:
 
     def encode(self, rows: Iterable[Sequence[str]], count: int) -> NDArray[np.float32]:
         """(count, width) of rows of cells, one for each column."""
-        table = empty_rows(count, self.width)
+        table = room((count, self.width), np.float32)
         for place, cells in enumerate(rows):
             table[place] = [x for column, cell in zip(self.columns, cells, strict=True) for x in column.encode(cell)]
         return table
@@ -106,14 +105,6 @@ class TableForm:
     @classmethod
     def from_list(cls, columns: list[dict[str, Any]]) -> "TableForm":
         return cls(tuple(Column(**column | {"categories": tuple(column["categories"])}) for column in columns))
-
-
-def empty_rows(count: int, width: int) -> NDArray[np.float32]:
-    """An array to fill: in memory, or in a temporary file if it is large."""
-    if count * width < IN_MEMORY:
-        return np.empty((count, width), np.float32)
-    with tempfile.TemporaryFile() as file:  # which is gone when the array is
-        return np.memmap(file, np.float32, "w+", shape=(count, width))
 
 
 class FromCells(nn.Module):

@@ -53,6 +53,16 @@ def read_labels(paths: Sequence[Path], folder: Path, files: Sequence[str], noun:
     return found
 
 
+def names_meant(paths: Sequence[Path], folder: Path, files: Iterable[str]) -> list[str]:
+    """Those of many names that label files may mean, however they write them."""
+    names, asked = Names(folder, ()), set[str]()
+    for path in paths:
+        for row in read_table(path, "label file"):
+            for written in row.cells:
+                asked |= {same_form(written), *(same_form(tail) for tail, _ in names._tails(written))}
+    return [name for name in files if same_form(name) in asked]
+
+
 def read_label_file(path: Path, names: "Names", notes: list[str], missing_allowed: bool = False) -> dict[str, str]:
     """Picture -> label. Unknown pictures are an error, unless they are allowed: then they are left out."""
     rows = read_table(path, "label file")
@@ -221,6 +231,8 @@ def unicode_form(name: str) -> str:
 
 def same_form(name: str) -> str:
     """The same for names that differ in case, spaces around words or Unicode form only."""
+    if name.isascii():  # the usual one, of which there may be millions
+        return " ".join(name.lower().split())
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 

@@ -1,18 +1,20 @@
 """Files of rows (.csv, .tsv, .jsonl, .parquet, a folder of .txt): texts or rows of a table, perhaps with labels."""
 
 import hashlib
-import tempfile
-import weakref
-from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import UserError
+from ..scratch import Growing, Strings, first_repeated, slices
 from .labels import as_label
 from .records import FILE, FOLDER, SUFFIXES, TEXT, Records, is_text_folder, open_records, row_name
 
+PART = 1 << 14  # rows whose labels are counted or moved at a time
 SHOWN = 400  # letters of a row that people are shown
 
 
@@ -86,26 +88,37 @@ class RowFile:
         return ["" if place is None else cells[place] for place in self._places]
 
     def listing(self, longest: int = SHOWN) -> "Listing":
-        """Names, labels and previews of all rows, in one pass."""
-        names, labels, shown, digest = list[str](), list[str](), Previews(longest), hashlib.sha256()
+        """Names, labels and previews of all rows, in one pass. What grows with the rows lies in temporary files."""
+        names, shown, digest = Strings(), Previews(longest), hashlib.sha256()
+        numbers, values, hashes = Growing(np.int32), {"": 0}, Growing(np.uint64)
         label = None if self.roles.label is None else self.records.column(self.roles.label)
         key = None if self.roles.id is None else self.records.column(self.roles.id)
-        seen = set[str]()
         for number, cells in enumerate(self.records, 1):
             mine = self._mine(cells)
             name = row_name(number, mine) if key is None else cells[key]
             if key is not None:
-                if not name or name in seen:
-                    why = f"has the same as row {names.index(name) + 1}" if name else "has none"
-                    raise UserError(f"--id-column {self.roles.id} must identify every row, but row {number} {why}.")
-                seen.add(name)
+                if not name:
+                    self._refuse_repeated(names, hashes.array())
+                    raise self._no_id(number, "has none")
+                hashes.append(hash_of(name))
             names.append(name)
-            labels.append("" if label is None else as_label(cells[label]))
+            numbers.append(values.setdefault("" if label is None else as_label(cells[label]), len(values)))
             shown.add(self.describe(mine))
             digest.update("\x1f".join((name, *mine)).encode("utf-8", "surrogatepass") + b"\n")
         if not names:
             raise UserError(f"{self.path} has a header but no rows below it.")
-        return Listing(names, labels, shown, digest.hexdigest())
+        self._refuse_repeated(names, hashes.array())
+        for strings in (names, shown.texts):
+            strings.flush()  # before several threads read them
+        return Listing(names, RowLabels(numbers.array(), list(values)), shown, digest.hexdigest())
+
+    def _refuse_repeated(self, names: Strings, hashes: NDArray[np.uint64]) -> None:
+        """Names of an id column must differ."""
+        if (found := first_repeated(names, hashes)) is not None:
+            raise self._no_id(found[0] + 1, f"has the same as row {found[1] + 1}")
+
+    def _no_id(self, row: int, why: str) -> UserError:
+        return UserError(f"--id-column {self.roles.id} must identify every row, but row {row} {why}.")
 
     def describe(self, cells: Sequence[str]) -> str:
         """One row as text."""
@@ -114,45 +127,78 @@ class RowFile:
         return ", ".join(f"{name} {cell}" for name, cell in zip(self.columns, cells, strict=True) if cell)
 
 
+def hash_of(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+@dataclass
+class RowLabels:
+    """The label of each row, as a number in the list of those that there are; "", the first one, is none."""
+
+    numbers: NDArray[np.int32]
+    values: list[str]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self.values[number] for number in self.numbers)
+
+    def __getitem__(self, row: int) -> str:
+        return self.values[self.numbers[row]]
+
+    def set(self, row: int, label: str) -> None:
+        if label not in self.values:
+            self.values.append(label)
+        self.numbers[row] = self.values.index(label)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows have each label, "" included."""
+        found = np.zeros(len(self.values), np.int64)
+        for part in slices(len(self), PART):
+            found += np.bincount(self.numbers[part], minlength=len(self.values))
+        return dict(zip(self.values, found.tolist(), strict=True))
+
+    def rows_without(self, *labels: str) -> NDArray[np.int64] | None:
+        """The rows with another label than these; None if that is all of them."""
+        kept = np.array([value not in labels for value in self.values])
+        if not any(count for label, count in self.counts.items() if label in labels):
+            return None
+        parts = [part.start + np.flatnonzero(kept[self.numbers[part]]) for part in slices(len(self), PART)]
+        return np.concatenate(parts)
+
+
 class Listing(NamedTuple):
-    names: list[str]
-    labels: list[str]  # as written; "" where there is none
+    names: Strings
+    labels: RowLabels  # as written
     shown: "Previews"
     digest: str  # of names and content
 
 
-@dataclass
 class Previews:
     """The beginning of each row, to be shown to people: on disk, since there may be millions."""
 
-    longest: int = SHOWN  # letters
-    ends: "array[int]" = field(default_factory=lambda: array("Q"))
-
-    def __post_init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # for as long as the examples live
-        weakref.finalize(self, self._file.close)
+    def __init__(self, longest: int = SHOWN) -> None:
+        self.longest = longest  # letters
+        self.texts = Strings()
 
     def add(self, text: str) -> None:
-        cut = text if len(text) <= self.longest else f"{text[: self.longest]}…"
-        content = cut.encode("utf-8", "surrogatepass")
-        self._file.write(content)
-        self.ends.append((self.ends[-1] if self.ends else 0) + len(content))
+        self.texts.append(text if len(text) <= self.longest else f"{text[: self.longest]}…")
 
     def show(self, position: int) -> str:
-        first = self.ends[position - 1] if position else 0
-        self._file.seek(first)
-        return self._file.read(self.ends[position] - first).decode("utf-8", "replace")
+        return self.texts[position].encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
-    def at(self, positions: Sequence[int]) -> "Chosen":
-        return Chosen(self, positions)
+    def at(self, positions: Sequence[int] | NDArray[np.int64]) -> "ChosenPreviews":
+        return ChosenPreviews(self, positions)
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenPreviews:
     """Previews of some of the rows."""
 
     previews: Previews
-    positions: Sequence[int]
+    positions: Sequence[int] | NDArray[np.int64]
 
     def show(self, position: int) -> str:
-        return self.previews.show(self.positions[position])
+        return self.previews.show(int(self.positions[position]))

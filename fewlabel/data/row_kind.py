@@ -6,14 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import UserError
+from ..scratch import Chosen, room, slices
 from .examples import UNLABELLED, Dataset, Examples
-from .labels import NO_CLASS, LabelFiles, as_paths, read_labels, refuse_alike
+from .labels import NO_CLASS, LabelFiles, as_paths, names_meant, read_labels, refuse_alike
 from .records import open_records
-from .row_files import Listing, Roles, RowFile, is_row_file
+from .row_files import PART, Listing, Roles, RowFile, RowLabels, is_row_file
 from .vectors import VectorKind
 
 EACH_OWN = 50  # labelled rows from which on a class for each of them is a mistake
@@ -52,7 +55,7 @@ class RowKind(VectorKind):
         first = 0
         while part := list(itertools.islice(cells, chunk)):
             places = range(first, first + len(part))
-            labels, names = torch.full((len(part),), UNLABELLED), [listing.names[place] for place in places]
+            labels, names = torch.full((len(part),), UNLABELLED), listing.names[first : first + len(part)]
             shown = listing.shown.at(places)
             yield Examples(self.of_cells(part, len(part)), labels, (), names, self, original=shown)
             first += len(part)
@@ -64,15 +67,14 @@ class RowKind(VectorKind):
             file.records.column(self.roles.label)
         listing = file.listing()
         found = given_labels(file, listing, labels, [])[0]
-        if strange := sorted({label for label in found if label not in ("", NO_CLASS)} - set(classes)):
+        if strange := sorted(labels_in(found).keys() - set(classes)):
             known = ", ".join(classes[:NAMED])
             raise UserError(
                 f"{path} has the label '{strange[0]}', which the model does not know (its classes are {known})."
             )
-        kept = [position for position, label in enumerate(found) if label not in ("", NO_CLASS)]
-        if not kept:
+        if not labels_in(found):
             raise UserError(f"the rows of {path} have no labels: accuracy cannot be measured on them.")
-        return examples_of(file, listing, self, found, classes, kept)
+        return examples_of(file, listing, self, found, classes, found.rows_without("", NO_CLASS))
 
     def with_label_column(self, name: str) -> "RowKind":
         return replace(self, label_column=name)  # type: ignore[call-arg]  # a field of texts and of tables
@@ -96,11 +98,11 @@ def read_row_file(file: RowFile, kind: RowKind, labels: LabelFiles, test: str | 
     listing, notes = file.listing(), file.records.notes()
     found, source = given_labels(file, listing, labels, notes)
     classes = classes_in(file, found, source)
-    kept = [position for position, label in enumerate(found) if label != NO_CLASS]
-    no_class = tuple(listing.names[i] for i, label in enumerate(found) if label == NO_CLASS)
+    kept = found.rows_without(NO_CLASS)
+    no_class = () if kept is None else tuple(listing.names[i] for i, label in enumerate(found) if label == NO_CLASS)
     if no_class:
         notes.append(f"Left out of training because they are labelled {NO_CLASS}: {len(no_class)}.")
-    if not kept:
+    if kept is not None and not len(kept):
         raise UserError(f"all rows of {file.path} are labelled {NO_CLASS}: give some of them a class.")
     train = examples_of(file, listing, kind, found, classes, kept)
     held_out = None if test is None else kind.load_test(Path(test), classes, None)
@@ -109,30 +111,36 @@ def read_row_file(file: RowFile, kind: RowKind, labels: LabelFiles, test: str | 
 
 def given_labels(
     file: RowFile, listing: Listing, labels: LabelFiles, notes: list[str]
-) -> tuple[list[str], dict[str, str]]:
+) -> tuple[RowLabels, dict[str, str]]:
     """The label of each row, by the file's own column and by label files, which win; and where each class is from."""
-    found, source = list(listing.labels), dict[str, str]()
-    for label in found:
-        source.setdefault(label, f"column {file.roles.label}")
+    found = listing.labels
+    source = dict.fromkeys(found.values, f"column {file.roles.label}")
     if labels is not None:
-        said = read_labels(as_paths(labels), file.path, listing.names, "row")
-        place = {name: position for position, name in enumerate(listing.names)}
+        paths = as_paths(labels)
+        said = read_labels(paths, file.path, names_meant(paths, file.path, listing.names), "row")
+        place = {name: position for position, name in enumerate(listing.names) if name in said.classes}
         for name, label in said.classes.items():
             if label:
-                found[place[name]] = label
+                found.set(place[name], label)
                 source.setdefault(label, said.sources[name])
         notes += said.notes
     return found, source
 
 
-def classes_in(file: RowFile, labels: Sequence[str], source: dict[str, str]) -> tuple[str, ...]:
-    known = [label for label in labels if label not in ("", NO_CLASS)]
-    classes = sorted(set(known))
+def labels_in(labels: RowLabels) -> dict[str, int]:
+    """The classes, and how many rows have each."""
+    return {label: count for label, count in labels.counts.items() if count and label not in ("", NO_CLASS)}
+
+
+def classes_in(file: RowFile, labels: RowLabels, source: dict[str, str]) -> tuple[str, ...]:
+    counts = labels_in(labels)
+    classes, known = sorted(counts), sum(counts.values())
     refuse_alike(classes, source)
-    if len(classes) == len(known) > EACH_OWN:
+    if len(classes) == known > EACH_OWN:
+        first = next(label for label in labels if label in counts)
         raise UserError(
-            f"each of the {len(known)} labelled rows of {file.path} has a different class, such as "
-            f"'{known[0][:40]}': is '{file.roles.label}' the column with the classes?"
+            f"each of the {known} labelled rows of {file.path} has a different class, such as "
+            f"'{first[:40]}': is '{file.roles.label}' the column with the classes?"
         )
     return tuple(classes)
 
@@ -141,19 +149,26 @@ def examples_of(
     file: RowFile,
     listing: Listing,
     kind: RowKind,
-    labels: Sequence[str],
+    labels: RowLabels,
     classes: Sequence[str],
-    kept: Sequence[int],
+    kept: NDArray[np.int64] | None,
 ) -> Examples:
-    """The rows at the positions that are kept."""
-    number = {name: i for i, name in enumerate(classes)} | {"": UNLABELLED}
+    """The rows at the positions that are kept, or all of them."""
     inputs = kind.of_cells(file.inputs(), len(listing.names))
+    rows: Sequence[int] | NDArray[np.int64] = range(len(inputs)) if kept is None else kept
+    class_of = {name: i for i, name in enumerate(classes)}
+    numbers = np.array([class_of.get(label, UNLABELLED) for label in labels.values], np.int64)
+    found = room((len(rows),), np.int64)
+    for part in slices(len(rows), PART):
+        if kept is not None:  # moved forward within the table
+            inputs[part] = inputs[kept[part]]
+        found[part] = numbers[labels.numbers[part if kept is None else kept[part]]]
     return Examples(
-        inputs if len(kept) == len(inputs) else inputs[torch.tensor(kept)],
-        torch.tensor([number[labels[i]] for i in kept], dtype=torch.int64),
+        inputs[: len(rows)],
+        torch.from_numpy(found),
         tuple(classes),
-        [listing.names[i] for i in kept],
+        listing.names if kept is None else Chosen(listing.names, kept),
         kind,
         source=listing.digest,
-        original=listing.shown.at(kept),
+        original=listing.shown.at(rows),
     )

@@ -5,13 +5,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
+from ..scratch import room, slices
 from .columns import FromCells, TableForm, find_form
 from .records import as_cell
-from .row_files import Roles, RowFile
+from .row_files import PART, Roles, RowFile
 from .row_kind import RowKind
 
 
@@ -56,13 +58,16 @@ class TableKind(RowKind):
         mean, std = sample.double().mean(0).float(), torch.ones(self.columns)
         places = torch.tensor(self.form.numbers)
         if len(places):
-            mean[places], std[places] = super().statistics(inputs[:, places], most)
+            mean[places], std[places] = super().statistics(sample[:, places], most)
         return mean, std
 
     def rows(self, inputs: Tensor) -> Tensor:
         """The rows in comparable units."""
         mean, std = self.statistics(inputs)
-        return (inputs - mean) / std
+        found = torch.from_numpy(room(tuple(inputs.shape), np.float32))
+        for part in slices(len(inputs), PART):
+            found[part] = (inputs[part] - mean) / std
+        return found
 
     def of_cells(self, rows: Iterable[Sequence[str]], count: int) -> Tensor:
         return torch.from_numpy(self.form.encode(rows, count))

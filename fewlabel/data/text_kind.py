@@ -5,13 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..encoders.text_encoder import TextEncoder
 from ..encoders.texts import encode_texts, find_text_encoder
 from ..errors import UserError
-from .columns import empty_rows
+from ..scratch import room
 from .row_files import Roles, RowFile
 from .row_kind import RowKind
 
@@ -67,7 +68,7 @@ class TextKind(RowKind):
 
     def of_cells(self, rows: Iterable[Sequence[str]], count: int) -> Tensor:
         encoder, texts = self.find(), (cells[0] for cells in rows)
-        found = empty_rows(count, self.columns)
+        found = room((count, self.columns), np.float32)
         for first in range(0, count, CHUNK):
             part = list(itertools.islice(texts, CHUNK))
             found[first : first + len(part)] = encode_texts(encoder, part)

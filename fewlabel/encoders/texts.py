@@ -5,6 +5,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,13 @@ from ..terminal import with_progress
 from .encoder import weights_digest
 from .listed import MINILM
 from .minilm import load_minilm
-from .store import FeatureStore
+from .store import FeatureStore, StoredPositions
 from .text_encoder import BATCH, TextEncoder
 
 INSTALL = "pip install sentence-transformers"
 PREFIXES = ("sentence-transformers", "hf")
 EXAMPLES = ("sentence-transformers/NAME", "hf/ORG/NAME")
+POSITIONS: dict[Path, StoredPositions] = {}  # of the stores in use, since texts are encoded some at a time
 
 
 def is_text_encoder(name: str) -> bool:
@@ -73,12 +75,22 @@ def encode_texts(encoder: TextEncoder, texts: Sequence[str]) -> NDArray[np.float
     """(N, features); what was encoded before is read from disk."""
     store = FeatureStore(encoder)
     digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-    known = store.positions()
-    missing = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}
+    known = positions_in(store)
+    found = known.find(digests)
+    missing = {digests[i]: texts[i] for i in np.flatnonzero(found < 0).tolist()}
     items = sorted(missing.items(), key=lambda item: len(item[1]))  # texts of like length go together
     chunks = [items[first : first + BATCH] for first in range(0, len(items), BATCH)]
     title = f"Encoding {len(missing)} texts with {encoder.name}"
     for chunk in with_progress(chunks, len(chunks), title) if chunks else ():
         store.add([digest for digest, _ in chunk], encoder([text for _, text in chunk]))
-    known = store.positions() if chunks else known
-    return store.read([known[digest] for digest in digests])
+    if chunks:
+        known.update()
+        found = known.find(digests)
+    return store.read(found)
+
+
+def positions_in(store: FeatureStore) -> StoredPositions:
+    if store.folder not in POSITIONS:
+        POSITIONS[store.folder] = StoredPositions(store)
+    POSITIONS[store.folder].update()
+    return POSITIONS[store.folder]

@@ -2,12 +2,14 @@
 
 from typing import Annotated
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import UserError
 from ..guessing import first_guess
 from ..losses import align, cross_entropy, masked_cross_entropy
+from ..scratch import room
 from ..settings import Setting
 from .method import Method, Outputs, Problem
 from .step import Step
@@ -43,8 +45,10 @@ class FixMatch(Method):
             if problem.rows is None:
                 raise UserError("fixmatch.guess works on rows of numbers and on features only: set it to 0.")
             found = first_guess(problem.rows.numpy(), problem.labelled.numpy(), problem.labels.numpy())
-            guess = torch.from_numpy(found.probabilities).float()
-            self.register_buffer("first_guess", guess, persistent=False)  # a run that continues makes it again
+            guess = room(found.probabilities.shape, np.float32)
+            guess[:] = found.probabilities
+            # Not saved: a run that continues makes it again.
+            self.register_buffer("first_guess", torch.from_numpy(guess), persistent=False)
 
     def inputs(self, step: Step) -> dict[str, Tensor]:
         return {"labelled": step.labelled, "weak": step.weak, "strong": step.strong}

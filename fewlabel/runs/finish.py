@@ -12,6 +12,7 @@ from ..model import Model, load_model
 from ..networks.saved import load_network
 from ..predictions import Predictions, texts_of
 from ..run_files import FIRST_STAGE, FLOOR, PREDICTIONS, REPORT, VERDICT
+from ..scratch import Chosen
 from ..terminal import Terminal
 from ..training import Plan
 from ..verdict import Verdict, make_verdict
@@ -19,6 +20,7 @@ from .directory import RunDirectory
 from .first_stage import as_encoder, as_trained_on, data_of_run
 from .stages import StageResult
 
+PART = 1 << 14  # rows that are compared at a time
 SHOWN = 2000  # predictions that the report chooses from, where not all are wanted
 
 
@@ -86,11 +88,17 @@ def judge(
             of_floor = Predictions(predictions.names, found, train.classes)
             of_floor.write(directory / FLOOR / PREDICTIONS)
         if len(positions):
-            agreement = (found.argmax(1) == predictions.probabilities.argmax(1)).double().mean().item()
+            agreement = share_of_same_class(found, predictions.probabilities)
     truth = None if dataset.test is None else dataset.test.labels
     verdict = make_verdict(truth, main.test_predictions, floor.test_predictions if floor else None, agreement)
     write_json(directory / VERDICT, verdict.to_dict())
     return verdict
+
+
+def share_of_same_class(some: torch.Tensor, others: torch.Tensor) -> float:
+    """The share of rows of probabilities whose best class is the same in both."""
+    parts = zip(some.split(PART), others.split(PART), strict=True)
+    return sum(int((a.argmax(1) == b.argmax(1)).sum()) for a, b in parts) / len(some)
 
 
 def finish_pretraining(directory: RunDirectory, plan: Plan, result: StageResult, terminal: Terminal) -> None:
@@ -112,8 +120,8 @@ def predict_unlabelled(plan: Plan, dataset: Dataset, model: Model) -> tuple[Pred
     if not plan.recipe.predictions:
         positions = positions[:: -(-len(positions) // SHOWN) or 1]
     probabilities = predict_probabilities(model.network, train.inputs, positions, title="Predicting")
-    names = [train.names[i] for i in positions]
-    texts, column = texts_of(train, positions.tolist()), train.kind.shown_column
+    names = Chosen(train.names, positions.numpy())
+    texts, column = texts_of(train, positions.numpy()), train.kind.shown_column
     return Predictions(names, probabilities, train.classes, train.skipped, texts, column), positions
 
 

@@ -15,6 +15,7 @@ from ..data import NAMED, Dataset, Examples
 from ..evaluate import confusion, features_by
 from ..pages import Shown, write_page
 from ..predictions import Predictions
+from ..scratch import slices
 from ..training import Plan
 from ..training.alarms import advice
 from ..verdict import Verdict, verdict_in_words
@@ -24,6 +25,7 @@ from .stages import StageResult
 PICTURES = 24  # in each gallery
 LABELLED = 100  # pictures, at most
 LATE = 20  # evaluations
+PART = 1 << 14  # predictions that are sorted at a time
 COMPARED, ROWS, ALIKE = 5000, 8, 9  # examples that are compared, rows that are shown, similar ones in each
 
 
@@ -202,14 +204,34 @@ def alarm_boxes(plan: Plan, history: Sequence[dict[str, Any]]) -> dict[str, list
 
 def certainty(found: Findings) -> tuple[list[Shown], list[Shown]]:
     """The unlabelled training examples with the highest and with the lowest confidence."""
-    confidence, labels = found.predictions.confidence, found.predictions.labels
-    order = confidence.argsort(descending=True, stable=True)
+    train, confidence = found.dataset.train, found.predictions.confidence
 
-    def gallery(rows: list[int]) -> list[Shown]:
-        train = found.dataset.train
-        return [shown(train, int(found.positions[r]), f"{labels[r]} ({confidence[r]:.0%})") for r in rows]
+    def gallery(rows: Tensor) -> list[Shown]:
+        labels = found.predictions.at(rows).labels
+        return [
+            shown(train, int(found.positions[r]), f"{label} ({confidence[r]:.0%})")
+            for r, label in zip(rows.tolist(), labels, strict=True)
+        ]
 
-    return gallery(order[:PICTURES].tolist()), gallery(order.flip(0)[:PICTURES].tolist())
+    return gallery(largest(confidence, PICTURES)), gallery(smallest(confidence, PICTURES))
+
+
+def largest(values: Tensor, count: int) -> Tensor:
+    """Positions of the largest values, of equal ones the first; some are sorted at a time."""
+    best = torch.empty(0, dtype=torch.int64)
+    for part in slices(len(values), PART):
+        both = torch.cat([best, torch.arange(part.start, part.stop)])
+        best = both[values[both].argsort(descending=True, stable=True)[:count]]
+    return best
+
+
+def smallest(values: Tensor, count: int) -> Tensor:
+    """Positions of the smallest values, of equal ones the last."""
+    best = torch.empty(0, dtype=torch.int64)
+    for part in slices(len(values), PART):
+        both = torch.cat([torch.arange(part.start, part.stop).flip(0), best])
+        best = both[values[both].argsort(stable=True)[:count]]
+    return best
 
 
 def shown(examples: Examples, position: int, caption: str) -> Shown:

@@ -129,7 +129,8 @@ def resumed(plan: Plan, saved: dict[str, Any], names: list[str], dataset: Datase
 
 
 def positions_of(names: list[str], dataset: Dataset) -> Tensor:
-    positions = {name: i for i, name in enumerate(dataset.train.names)}
+    wanted = set(names)
+    positions = {name: i for i, name in enumerate(dataset.train.names) if name in wanted}
     if strange := [name for name in names if name not in positions]:
         raise UserError(
             f"labels.csv of the run names {strange[0]}, which is not a training example: the file has been changed."

@@ -67,9 +67,9 @@ class Rows:
         self.path = path.resolve()
         self.roles: Roles | None = roles
         listing = RowFile(path, roles).listing(LONGEST)
-        self.names = listing.names
-        self.given = {name: label for name, label in zip(listing.names, listing.labels, strict=True) if label}
-        self._texts, self._places = listing.shown, {name: place for place, name in enumerate(listing.names)}
+        self.names = list(listing.names)
+        self.given = {name: label for name, label in zip(self.names, listing.labels, strict=True) if label}
+        self._texts, self._places = listing.shown, {name: place for place, name in enumerate(self.names)}
         is_text = roles.text is not None
         self.noun = "texts" if is_text else "rows"
         self.encoder = MINILM if is_text else None

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ..data import UNLABELLED, Dataset
+from ..data import UNLABELLED, Dataset, Examples
 from ..data.batches import Batches
 from ..encoders import PixelEncoder, find_encoder
 from ..errors import UserError
@@ -52,8 +52,7 @@ class Trainer:
         self.plan, self.train, self.ranks = plan, dataset.train, ranks
         tested = dataset.test is not None and not plan.is_first_stage  # whose network does not classify
         self.test = dataset.train.fitting(dataset.test) if tested and dataset.test is not None else None
-        self.hidden_labels = dataset.train.labels.to(plan.device, copy=True)  # for the report, never to learn from
-        self.hidden_labels[plan.labelled] = UNLABELLED
+        self.hidden_labels = hidden_labels(dataset.train, plan)  # for the report, never to learn from
         method = make_method(plan.recipe.method, **plan.recipe.settings)
         self.batches = Batches(
             dataset.train.labels,
@@ -221,6 +220,15 @@ def make_network(plan: Plan, dataset: Dataset, method: Method, encoder: nn.Modul
         std=std,
         encoder=encoder,
     )
+
+
+def hidden_labels(examples: Examples, plan: Plan) -> Tensor:
+    """Known labels that are not trained on, -1 elsewhere."""
+    if examples.known == len(plan.labelled):  # none: a single number for all examples
+        return torch.full((1,), UNLABELLED, device=plan.device).expand(len(examples))
+    labels = examples.labels.to(plan.device, copy=True)
+    labels[plan.labelled] = UNLABELLED
+    return labels
 
 
 def batch_of(plan: Plan, dataset: Dataset) -> int:
