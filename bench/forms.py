@@ -270,6 +270,7 @@ CANDIDATES: dict[str, Candidate] = {
     ),
     "re-normalised": ("fixmatch+icl", Renormalised, {}, {}),
     "targets of the average": ("fixmatch+icl", TeacherTargets, {}, {}),
+    "weight 0.1": ("fixmatch+icl", None, {"icl.weight": 0.1}, {}),
     "weight 0.3": ("fixmatch+icl", None, {"icl.weight": 0.3}, {}),
     "weight 1": ("fixmatch+icl", None, {"icl.weight": 1.0}, {}),
     "weight 3": ("fixmatch+icl", None, {"icl.weight": 3.0}, {}),
