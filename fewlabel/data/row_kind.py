@@ -71,7 +71,8 @@ class RowKind(VectorKind):
             )
         kept = [position for position, label in enumerate(found) if label not in ("", NO_CLASS)]
         if not kept:
-            raise UserError(f"the rows of {path} have no labels: accuracy cannot be measured on them.")
+            hint = "" if self.roles.label else " Name the column of their classes with --label-column."
+            raise UserError(f"the rows of {path} have no labels: accuracy cannot be measured on them.{hint}")
         return examples_of(file, listing, self, found, classes, kept)
 
     def with_label_column(self, name: str) -> "RowKind":
