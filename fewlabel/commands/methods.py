@@ -24,7 +24,9 @@ def methods(name: Annotated[str | None, Parameter(help="name of the method to de
             console.print(f"    Code: {method.__module__.replace('.', '/')}.py")
         console.print(cost(f"fixmatch+{name}" if name in AFTER_PLUS else name), soft_wrap=True)
         if name in SELF_SUPERVISED:
-            console.print(f"As a first stage: fewlabel train digits --labels-per-class 2 --pretrain {name}", soft_wrap=True)
+            console.print(
+                f"As a first stage: fewlabel train digits --labels-per-class 2 --pretrain {name}", soft_wrap=True
+            )
         return
     for part, method in {**METHODS, **AFTER_PLUS}.items():
         print_method(console, part, method)
