@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from .lazy import import_lazily
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ENCODERS",

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import platformdirs
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from .errors import UserError
 from .files import new_folder, parse_json
@@ -244,5 +244,12 @@ def decode_some(
         try:
             found.append(decode(Path(folder, name), size, value_range))
         except Exception as error:  # decoders raise many kinds of errors for damaged files
-            found.append(str(error) or type(error).__name__)
+            found.append(why_unreadable(error))
     return found
+
+
+def why_unreadable(error: Exception) -> str:
+    """Why a picture cannot be read, without the path that Pillow adds."""
+    if isinstance(error, UnidentifiedImageError):
+        return "cannot identify image file"
+    return str(error) or type(error).__name__

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import NAMED, UNLABELLED, Examples, Roles, load_for
+from .data import NAMED, UNLABELLED, Dataset, Examples, Roles, load_for
 from .data.labels import LabelFiles, as_paths
 from .encoders import NONE, PHOTOS
 from .errors import UserError
@@ -33,6 +33,7 @@ NEIGHBOURS = 20  # by which a row is typical
 SAME = 0.995  # cosine similarity from which on two rows are near-duplicates
 SAMPLE = 20_000  # rows by which groups are found, at most
 CANDIDATES = 20_000  # of a group, at most: of a larger one evenly spaced rows are looked at
+NO_CLASSES = "If subfolders are not classes: --no-subfolders."
 UNCERTAIN = 10  # times as many uncertain examples as suggestions are looked at
 
 
@@ -161,6 +162,7 @@ def suggest_examples(
     n: int,
     *,
     labels: LabelFiles = None,
+    subfolders: bool | None = None,
     encoder: str | None = None,
     run: str | None = None,
     root: str | None = None,
@@ -168,18 +170,26 @@ def suggest_examples(
     known: Collection[str] | None = None,
     roles: Roles | None = None,
     value_range: str | None = None,
+    terminal: Terminal | None = None,
 ) -> tuple[Examples, Suggestions]:
     """Examples of a folder, a file or a named set, and which of them to label first; with a run, next.
 
     `known` are names of examples that count as labelled, instead of those in label files and subfolders.
     `roles` name the columns of a file of rows; with a run, they are those of its training.
+    Messages about what was read go to the `terminal`.
     """
     if run is not None and value_range is not None:
         raise UserError("--range cannot be used with --run, whose model has its own range.")
     if run is not None:
-        return suggest_next(data, n, RunDirectory(run), labels, root, seed, known)
-    examples, rows = comparable_examples(data, labels, encoder, root, roles, value_range)
-    return examples, find_suggestions(rows, n, known_labels(data, examples, known), seed=seed)
+        return suggest_next(data, n, RunDirectory(run), labels, subfolders, root, seed, known)
+    examples, rows = comparable_examples(data, labels, encoder, root, roles, value_range, subfolders, terminal)
+    before = known_labels(data, examples, known)
+    by_folder = known is None and labels is None and subfolders is None and Path(data).is_dir() and data not in NAMED
+    if by_folder and (before != UNLABELLED).all():
+        raise UserError(f"all {examples.kind.noun} lie in subfolders, which are their labels. {NO_CLASSES}")
+    if by_folder and (before != UNLABELLED).any() and terminal:
+        terminal.say(f"What is in subfolders counts as labelled. {NO_CLASSES}")
+    return examples, find_suggestions(rows, n, before, seed=seed)
 
 
 def comparable_examples(
@@ -189,13 +199,19 @@ def comparable_examples(
     root: str | None = None,
     roles: Roles | None = None,
     value_range: str | None = None,
+    subfolders: bool | None = None,
+    terminal: Terminal | None = None,
 ) -> tuple[Examples, NDArray[np.float32]]:
     """Examples, and rows of numbers in which like ones lie together."""
     files = None if labels is None else [str(path) for path in as_paths(labels)]
     columns = {} if roles is None else roles.as_settings()
-    recipe = check_recipe(Recipe(data=data, labels=files, encoder=encoder, root=root, range=value_range, **columns))
-    chosen = choose_encoder(recipe, None, None, Terminal(quiet=True))
-    examples = load_data(recipe, chosen).train
+    recipe = check_recipe(
+        Recipe(data=data, labels=files, subfolders=subfolders, encoder=encoder, root=root, range=value_range, **columns)
+    )
+    quiet = Terminal(quiet=True)
+    dataset = load_data(recipe, choose_encoder(recipe, None, None, quiet))
+    examples = dataset.train
+    introduce(terminal or quiet, dataset)
     rows = examples.kind.comparable_rows(examples.inputs)
     if rows is None:
         raise UserError(
@@ -205,11 +221,22 @@ def comparable_examples(
     return examples, rows.numpy()
 
 
+def introduce(terminal: Terminal, dataset: Dataset) -> None:
+    """Print what was read."""
+    for note in dataset.notes:
+        terminal.say(note)
+    if skipped := dataset.train.skipped:
+        name, reason = next(iter(skipped.items()))
+        more = f", and {len(skipped) - 1} more" if len(skipped) > 1 else ""
+        terminal.say(f"{len(skipped)} {dataset.train.kind.noun} could not be read: {name} ({reason}){more}.")
+
+
 def suggest_next(
     data: str,
     n: int,
     run: RunDirectory,
     labels: LabelFiles,
+    subfolders: bool | None,
     root: str | None,
     seed: int,
     names: Collection[str] | None = None,
@@ -217,7 +244,7 @@ def suggest_next(
     """Suggest examples after a run: uncertain and diverse ones."""
     model = load_model(run.path)
     frozen = model.encoder if model.kind.encoder != NONE else NONE
-    examples = load_for(model.kind, data, root, labels=labels, encoder=frozen)
+    examples = load_for(model.kind, data, root, labels=labels, subfolders=subfolders, encoder=frozen)
     probabilities = model.predict_proba(examples)
     rows = examples.kind.rows(examples.inputs)
     features = model.features(examples) if rows is None else rows.numpy()

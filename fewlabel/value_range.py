@@ -89,13 +89,13 @@ class Depths(NamedTuple):
         if self.deep and value_range is not None:
             source = "from --range or the model" if fixed else "measured; --range LOW,HIGH sets another range"
             told.append(
-                f"{len(self.deep)} pictures have more than 8 bits: values from {value_range.describe()} become black "
+                f"Pictures with more than 8 bits: {len(self.deep)}. Values from {value_range.describe()} become black "
                 f"to white ({source})."
             )
         if self.cut:
-            told.append(f"{len(self.cut)} pictures have more than 8 bits per colour: the upper 8 are used.")
+            told.append(f"Pictures with more than 8 bits per colour: {len(self.cut)}. The upper 8 are used.")
         if self.several:
-            told.append(f"{len(self.several)} files hold several pages: the first page of each is used.")
+            told.append(f"Files with several pages: {len(self.several)}. The first page of each is used.")
         return told
 
 

@@ -121,4 +121,4 @@ def test_a_link_that_leads_nowhere_stops_the_build(tmp_path: Path, link: str) ->
 
 def test_readme_and_ci_give_the_same_test_command() -> None:
     assert "exec scripts/test\n" in (ROOT / ".ci/run").read_text()
-    assert "scripts/test\n" in (ROOT / "README.md").read_text()
+    assert "`scripts/test`" in (ROOT / "README.md").read_text()

@@ -157,3 +157,33 @@ def test_without_an_encoder(tmp_path: Path) -> None:
     refused = fewlabel("suggest", "photos", "--encoder", "none", "-o", "other.csv", cwd=tmp_path)
     assert refused.returncode == 2 and "an encoder is needed: pip install 'fewlabel[photos]'" in refused.stderr
     assert not (tmp_path / "other.csv").exists()
+
+
+def test_subfolders_that_are_no_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are taken for classes without --labels: the command says so, and how to change it."""
+    monkeypatch.setenv("FEWLABEL_CACHE", str(tmp_path / "cache"))
+    fruit_folder(tmp_path / "photos")
+    write_encoder(tmp_path / "encoder.onnx")
+    pictures = sorted(path for path in (tmp_path / "photos").iterdir() if path.is_file())
+    for year, some in {"2021": pictures[::2], "2022": pictures[1::2]}.items():
+        (tmp_path / "photos" / year).mkdir()
+        for picture in some:
+            picture.rename(picture.parent / year / picture.name)
+    (tmp_path / "photos/2021/broken.jpg").write_text("no picture")
+    (tmp_path / "photos/2021/phone.HEIC").write_text("of a telephone")
+    words = ("suggest", "photos", "-n", "6", "-o", "to-label.csv", "--encoder", "encoder.onnx")
+    refused = fewlabel(*words, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "all images lie in subfolders, which are their labels. If subfolders are not classes: --no" in refused.stderr
+    (tmp_path / "photos/2021" / pictures[0].name).rename(pictures[0])
+    done = fewlabel(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Subfolders are classes: 2021, 2022." in done.stdout
+    assert "What is in subfolders counts as labelled. If subfolders are not classes: --no-subfolders." in done.stdout
+    assert "Formats that fewlabel does not read: 1 .heic. Convert these files to JPEG to use them." in done.stdout
+    assert "could not be read: 2021/broken.jpg (cannot identify image file)." in done.stdout
+    done = fewlabel(*words, "--no-subfolders", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Subfolders" not in done.stdout
+    names = [row["file"] for row in read(tmp_path / "to-label.csv")]
+    assert len(names) == 6 and any("/" in name for name in names)

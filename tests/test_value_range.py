@@ -49,7 +49,7 @@ def test_twelve_bits_are_not_black(microscope: Path) -> None:
     assert np.array_equal(got.numpy(), np.stack([expected] * 3))
     assert found.train.kind.value_range == ValueRange(100, 4095)
     assert (
-        "8 pictures have more than 8 bits: values from 100 to 4095 become black to white "
+        "Pictures with more than 8 bits: 8. Values from 100 to 4095 become black to white "
         "(measured; --range LOW,HIGH sets another range)." in found.notes
     )
 
@@ -145,7 +145,7 @@ def test_several_pages_and_sixteen_bit_colour_are_told(tmp_path: Path) -> None:
     assert (found.deep, found.cut, found.several) == ([], ["colour.png"], ["stack.tif"])
     (tmp_path / "x/colour.png").unlink()
     dataset = load(tmp_path / "x", size=SIDE)
-    assert "1 files hold several pages: the first page of each is used." in dataset.notes
+    assert "Files with several pages: 1. The first page of each is used." in dataset.notes
     assert dataset.train.inputs.unique().tolist() == [10]
 
 
@@ -153,7 +153,7 @@ def test_from_the_command_line(microscope: Path, tmp_path: Path, capsys: pytest.
     run = str(tmp_path / "run")
     words = ["--encoder", "none", "--network", "mlp", "--steps", "2", "--no-floor", "--out", run]
     assert main(["train", str(microscope), *words, "--range", "0,4095"]) == 0
-    assert "values from 0 to 4095 become black to white (from --range" in capsys.readouterr().out.replace("\n", " ")
+    assert "Values from 0 to 4095 become black to white (from --range" in capsys.readouterr().out.replace("\n", " ")
     assert load_model(run).kind.value_range == ValueRange(0, 4095)
     assert main(["predict", run, str(microscope), "-o", str(tmp_path / "p.csv")]) == 0
     (microscope / "a").rename(microscope / "unlabelled")

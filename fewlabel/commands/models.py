@@ -97,7 +97,9 @@ def evaluate(
     root: Annotated[str | None, Parameter(help="folder with the official files of a named data set")] = None,
     labels: Annotated[
         list[str] | None,
-        Parameter(help="CSV or .xlsx file with the columns file and label; of several, the later wins"),
+        Parameter(
+            help="CSV or .xlsx file with the columns file and label; may be repeated, the later wins", negative=""
+        ),
     ] = None,
     label_column: Annotated[
         str | None, Parameter(help="column of a file that holds the classes; default as in training")

@@ -90,6 +90,8 @@ def recipe_command(
     """A command with an option for each of these fields of a recipe and for each setting of these parts of a method."""
     groups = {name: Group(name, sort_key=i) for i, name in enumerate(GROUPS)}
     data = fields.pop("data")
+    if "labels" in fields:
+        fields["labels"] = fields["labels"]._replace(annotation=list[str] | None)  # a file for each --labels
     usual = {name: declared.default for name, declared in fields.items()} | fixed
     settings = {
         identifier(part, name): (f"{part}.{name}", with_other_defaults(declared, name, method))
@@ -99,7 +101,7 @@ def recipe_command(
     options = [inspect.Parameter("data", inspect.Parameter.POSITIONAL_ONLY, annotation=described(data))]
     for name, declared in (fields | MORE).items():
         flag = f"--{name.replace('_', '-')}"
-        negative = "" if name in MORE else None
+        negative = "" if name in MORE or name == "labels" else None
         options.append(option(name, declared, flag, groups[declared.setting.group], negative=negative))
     for name, (full, declared) in settings.items():
         group = Group(f"Settings of {full.rpartition('.')[0]}", sort_key=len(groups))

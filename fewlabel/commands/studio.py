@@ -50,6 +50,8 @@ def studio(
     roles = Roles.of(text_column, label_column, id_column, drop)
     project = Project(Path(data), Path(labels) if labels else None, choose_run(run), Worker(), roles)
     print(f"{len(project.files)} {project.noun} in {data}; labels in {project.book.path}")
+    if project.note:
+        print(project.note)
 
     def say(address: str) -> None:
         print(f"Open {address}\nStop with Ctrl-C: every label is saved at once.", flush=True)

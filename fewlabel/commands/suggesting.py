@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from ..data import Roles
 from ..errors import UserError
 from ..suggesting import suggest_examples, write_suggestions
+from ..terminal import Terminal
 from .outputs import check_output
 
 
@@ -20,7 +21,11 @@ def suggest(
         str, Parameter(alias="-o", help="CSV file to write: file,label with empty labels, the most useful first")
     ] = "to-label.csv",
     labels: Annotated[
-        list[str] | None, Parameter(help="label files; examples like those already labelled are not suggested")
+        list[str] | None,
+        Parameter(help="label file; may be repeated; examples like those already labelled come last", negative=""),
+    ] = None,
+    subfolders: Annotated[
+        bool | None, Parameter(help="subfolders are classes, so their pictures are labelled; default without --labels")
     ] = None,
     encoder: Annotated[str | None, Parameter(help="pre-trained encoder; default as for train")] = None,
     run: Annotated[
@@ -51,12 +56,14 @@ def suggest(
         data,
         n,
         labels=labels,
+        subfolders=subfolders,
         encoder=encoder,
         run=run,
         root=root,
         seed=seed,
         roles=roles,
         value_range=value_range,
+        terminal=Terminal(),
     )
     page = write_suggestions(path, examples, found.positions)
     noun = examples.kind.noun

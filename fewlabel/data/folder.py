@@ -31,14 +31,17 @@ def read_folder(
     folder: Path,
     *,
     labels: LabelFiles = None,
-    subfolders: bool = False,
+    subfolders: bool | None = None,
     test: str | Path | None = None,
     size: int | None = None,
     encoder: Encoder | None = None,
     views: int = 0,
     value_range: ValueRange | None = None,
 ) -> Dataset:
-    """The class of a picture is what label files say; without any, or with `subfolders`, else that of its subfolder."""
+    """The class of a picture is what label files say; without any, or with `subfolders`, else that of its subfolder.
+
+    With `subfolders` False, subfolders are never classes.
+    """
     if test is not None and Path(test).resolve().is_relative_to(folder.resolve()):
         raise UserError(f"the test pictures in {test} are also training pictures: move them out of {folder}.")
     known = understand(folder, labels, subfolders)
@@ -84,18 +87,18 @@ class Known(NamedTuple):
     notes: list[str]  # messages about what was read
 
 
-def understand(folder: Path, labels: LabelFiles, subfolders: bool = False) -> Known:
+def understand(folder: Path, labels: LabelFiles, subfolders: bool | None = None) -> Known:
     """The pictures, the classes, and the source of each class."""
     notes = list[str]()
     files, folders = scan(folder, notes), class_folders(folder)
-    if labels is None or subfolders:
+    if subfolders or (subfolders is None and labels is None):
         classes_of = classes_by_folder(files, folders)
         source = dict.fromkeys(folders, SUBFOLDER)
         if folders:
             notes.append(f"Subfolders are classes: {listed(sorted(folders))}.")
     else:
         classes_of, source = {}, {}
-        if folders:
+        if folders and subfolders is None:
             notes.append(
                 f"Subfolders are not used as classes, because a label file is given: {listed(sorted(folders))}. To "
                 "use them: --subfolders."

@@ -42,7 +42,7 @@ def load(
     root: str | Path | None = None,
     *,
     labels: LabelFiles = None,
-    subfolders: bool = False,
+    subfolders: bool | None = None,
     test: str | Path | None = None,
     size: int | None = None,
     download: bool = False,
@@ -135,15 +135,22 @@ def is_folder(data: str) -> bool:
 
 
 def load_for(
-    kind: Kind, data: str, root: str | Path | None = None, *, labels: LabelFiles = None, encoder: str | None = None
+    kind: Kind,
+    data: str,
+    root: str | Path | None = None,
+    *,
+    labels: LabelFiles = None,
+    subfolders: bool | None = None,
+    encoder: str | None = None,
 ) -> Examples:
     """The training examples of a data set, as inputs of a model."""
     if data not in NAMED and is_row_file(data):
         return kind.load_file(Path(data), labels)
     encoder, pictures = encoder or kind.encoder, is_folder(data)
     size, value_range = kind.shape[-1] if pictures and kind.encoder == NONE else None, kind.value_range
+    value_range = value_range if pictures else None
     return load(
-        data, root, labels=labels, size=size, encoder=encoder, value_range=value_range if pictures else None
+        data, root, labels=labels, subfolders=subfolders, size=size, encoder=encoder, value_range=value_range
     ).train
 
 

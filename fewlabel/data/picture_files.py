@@ -1,6 +1,7 @@
 """Folders of ordinary pictures: which files there are, and which subfolders stand for a class."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -9,23 +10,30 @@ from ..errors import UserError
 from .records import UNKNOWN_CLASS
 
 NAMES = 20  # that a message lists
+UNREADABLE = {".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf"}
 WRITTEN = ("recipe.json", "drift.csv")  # in a folder that `fewlabel train` or `fewlabel drift` has made
 
 
 def scan(folder: Path, notes: list[str] | None = None) -> list[str]:
     """All picture files, as sorted paths relative to the folder.
 
-    `notes` gets a message about subfolders that cannot be opened.
+    `notes` gets messages about subfolders that cannot be opened, and about pictures in formats that are not read.
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}.")
-    closed = list[str]()
-    files = sorted(pictures_in(str(folder), closed=closed))
-    if closed and notes is not None:
-        notes.append(f"Left out because they cannot be opened: {listed(sorted(closed))}.")
+    closed, others = list[str](), Counter[str]()
+    files = sorted(pictures_in(str(folder), closed=closed, others=others))
+    told = []
+    if closed:
+        told.append(f"Left out because they cannot be opened: {listed(sorted(closed))}.")
+    if others:
+        counts = ", ".join(f"{count} {suffix}" for suffix, count in sorted(others.items()))
+        told.append(f"Formats that fewlabel does not read: {counts}. Convert these files to JPEG to use them.")
+    if notes is not None:
+        notes += told
     if not files:
         kinds = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
-        raise UserError(f"{folder} holds no pictures ({kinds}).")
+        raise UserError(" ".join([f"{folder} holds no pictures ({kinds}).", *told]))
     return files
 
 
@@ -35,11 +43,14 @@ def classes_by_folder(files: Sequence[str], class_names: Sequence[str]) -> dict[
     return {name: classes[top] for name in files if "/" in name and (top := name.partition("/")[0]) in classes}
 
 
-def pictures_in(folder: str, before: str = "", closed: list[str] | None = None) -> Iterator[str]:
+def pictures_in(
+    folder: str, before: str = "", closed: list[str] | None = None, others: Counter[str] | None = None
+) -> Iterator[str]:
     """Picture files at any depth, as paths from the top; a million of them take seconds.
 
     Hidden ones are left out, and what fewlabel has written. Links to folders are followed at the top only, and only to
-    other places: others may lead round in circles. Subfolders that may not be opened are listed in `closed`.
+    other places: others may lead round in circles. Subfolders that may not be opened are listed in `closed`, and
+    formats that cannot be read are counted in `others`.
     """
     try:
         entries = os.scandir(folder)
@@ -55,9 +66,11 @@ def pictures_in(folder: str, before: str = "", closed: list[str] | None = None) 
                 continue
             if is_folder(entry, follow=not before):
                 if not leads_back(entry.path, folder) and not written(Path(entry.path)):
-                    yield from pictures_in(entry.path, f"{before}{entry.name}/", closed)
-            elif os.path.splitext(entry.name)[1].lower() in SUFFIXES and is_file(entry):
+                    yield from pictures_in(entry.path, f"{before}{entry.name}/", closed, others)
+            elif (suffix := os.path.splitext(entry.name)[1].lower()) in SUFFIXES and is_file(entry):
                 yield before + entry.name
+            elif others is not None and suffix in UNREADABLE:
+                others[suffix] += 1
 
 
 def leads_back(path: str, folder: str) -> bool:

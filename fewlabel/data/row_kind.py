@@ -73,7 +73,8 @@ class RowKind(VectorKind):
                 f"{path} has the label '{strange[0]}', which the model does not know (its classes are {known})."
             )
         if not labels_in(found):
-            raise UserError(f"the rows of {path} have no labels: accuracy cannot be measured on them.")
+            hint = "" if self.roles.label else " Name the column of their classes with --label-column."
+            raise UserError(f"the rows of {path} have no labels: accuracy cannot be measured on them.{hint}")
         return examples_of(file, listing, self, found, classes, found.rows_without("", NO_CLASS))
 
     def with_label_column(self, name: str) -> "RowKind":

@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from ..cluster import on_cluster
-from ..decode import Index, cache_folder, cache_key, decode, read_index, square, write_index
+from ..decode import Index, cache_folder, cache_key, decode, read_index, square, why_unreadable, write_index
 from ..errors import UserError
 from ..files import new_folder
 from ..interrupts import deaf_to_ctrl_c
@@ -190,7 +190,7 @@ def encode_some(encoder: Encoder, pictures: Sequence[Picture]) -> list[np.ndarra
             pixels.append(sized(picture, encoder.size, encoder.value_range))
             found.append("")
         except Exception as error:  # decoders raise many kinds of errors for damaged files
-            found.append(str(error) or type(error).__name__)
+            found.append(why_unreadable(error))
     places = [place for place, reason in enumerate(found) if reason == ""]
     for first in range(0, len(pixels), BATCH):
         features = encoder(torch.from_numpy(np.stack(pixels[first : first + BATCH]))).numpy()
@@ -257,5 +257,5 @@ def reason_of(picture: Picture) -> str:
     try:
         sized(picture, 8)
     except Exception as error:  # decoders raise many kinds of errors for damaged files
-        return str(error) or type(error).__name__
+        return why_unreadable(error)
     return "it changed while it was being read"

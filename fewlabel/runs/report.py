@@ -245,4 +245,10 @@ def settings(plan: Plan) -> list[tuple[str, str]]:
         of_first = first["recipe"]["settings"] | {name: first[name] for name in ("steps", "network", "learning_rate")}
         facts |= {f"first stage: {name}": value for name, value in of_first.items()}
     facts["without"] = ", ".join(facts["without"])
-    return [(name.replace("_", "-"), str(value)) for name, value in facts.items() if value not in (None, {}, "")]
+    return [(name.replace("_", "-"), in_words(value)) for name, value in facts.items() if value not in (None, {}, "")]
+
+
+def in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {part}" for name, part in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

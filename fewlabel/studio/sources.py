@@ -41,11 +41,14 @@ class PictureFolder:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder.resolve()
-        self.names = scan(folder)
+        notes: list[str] = []
+        self.names = scan(folder, notes)
         self.given: dict[str, str] = {}
         self.encoder = DEFAULT if ENCODERS[DEFAULT].installed else None
         self.comparable = self.encoder is not None
-        self.note = "" if self.comparable else f"In random order. To see the most useful pictures first: {PHOTOS}."
+        if not self.comparable:
+            notes.append(f"In random order. To see the most useful pictures first: {PHOTOS}.")
+        self.note = " ".join(notes)
 
     def shown(self, name: str) -> dict[str, Any]:
         """A version that changes with the file: browsers keep pictures."""

@@ -23,16 +23,18 @@ class Recipe:
     data: Annotated[
         str,
         Setting(
-            "folder of pictures, file of texts or rows (.csv, .tsv, .jsonl, .parquet), .npz file, or digits, mnist, "
-            "fashion-mnist, svhn, cifar10, cifar100",
+            "folder of pictures or .txt files, file of texts or rows (.csv, .tsv, .jsonl, .xlsx, .parquet), .npz file, "
+            "or digits, mnist, fashion-mnist, svhn, cifar10, cifar100",
             group=DATA,
         ),
     ] = "digits"
     labels: Annotated[
         list[str] | str | None,
-        Setting("CSV or .xlsx file with the columns file and label; of several, the later wins", group=DATA),
+        Setting("CSV or .xlsx file with the columns file and label; may be repeated, the later wins", group=DATA),
     ] = None
-    subfolders: Annotated[bool, Setting("with --labels: subfolders are classes too", group=DATA)] = False
+    subfolders: Annotated[bool | None, Setting("subfolders are classes; default only without --labels", group=DATA)] = (
+        None
+    )
     labels_per_class: Annotated[
         int | None, Setting("keep this many labels per class and hide the others", least=1, group=DATA)
     ] = None
@@ -226,7 +228,8 @@ class Recipe:
     def roles(self) -> Roles:
         """Which columns of a file of rows are what."""
         given = Roles.of(self.text_column, self.label_column, self.id_column, self.drop)
-        in_folder = folder_roles(self.data, self.labels is None or self.subfolders) if self.data not in NAMED else None
+        are_classes = self.labels is None if self.subfolders is None else self.subfolders
+        in_folder = folder_roles(self.data, are_classes) if self.data not in NAMED else None
         return in_folder if in_folder is not None and given == Roles() else given
 
     @property

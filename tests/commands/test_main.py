@@ -18,6 +18,7 @@ from scipy.io import savemat
 import fewlabel as package
 from fewlabel.commands.main import main
 from fewlabel.errors import UserError
+from fewlabel.methods import settings_of
 from fewlabel.runs import RunDirectory
 from tests.pictures import COLOURS, class_folder, fruit_folder
 from tests.processes import fewlabel
@@ -166,11 +167,16 @@ def test_help_of_every_command(command: str, capsys: pytest.CaptureFixture[str])
 def test_methods(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["methods"]) == 0
     out = capsys.readouterr().out
-    for name in (*package.METHODS, "+icl", "icl-ssl", "--fixmatch.threshold", "https://arxiv.org/abs/2001.07685"):
+    for name in (*package.METHODS, "+icl", "icl-ssl", "https://arxiv.org/abs/2001.07685"):
         assert name in out
+    assert "--fixmatch.threshold" not in out and len(out.splitlines()) < 40
     for name in ("icl", "+icl"):
         assert main(["methods", name]) == 0
         assert "--icl.temperature" in capsys.readouterr().out
+    for method, made in {**package.METHODS, **package.SELF_SUPERVISED}.items():
+        assert main(["methods", method]) == 0
+        out = capsys.readouterr().out
+        assert all(f"--{method}.{name} " in out for name in settings_of(made))
     assert main(["methods", "fixmach"]) == 2
 
 

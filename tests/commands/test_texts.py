@@ -105,7 +105,8 @@ def test_labels_in_a_file_of_their_own(place: Path) -> None:
     assert "12 labelled" in told
     told = done("evaluate", "by-file", "test.csv", "--label-column", "topic", cwd=place)
     assert f"of {len(TEXTS)} texts" in told
-    assert "have no labels" in refused("evaluate", "by-file", "test.csv", cwd=place)
+    no_column = refused("evaluate", "by-file", "test.csv", cwd=place)
+    assert "have no labels" in no_column and "Name the column of their classes with --label-column." in no_column
     assert "did you mean topic?" in refused("evaluate", "by-file", "test.csv", "--label-column", "topics", cwd=place)
     changed = (place / "texts.csv").read_text().replace("They talked about", "They spoke about")
     (place / "changed.csv").write_text(changed)

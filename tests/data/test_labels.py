@@ -209,6 +209,9 @@ def test_subfolders_are_classes_unless_there_is_a_label_file(photos: Path) -> No
         "Subfolders are not used as classes, because a label file is given: dog. To use them: --subfolders."
         in data.notes
     )
+    plain = load(photos, labels=path, subfolders=False)
+    assert labelled(plain) == labelled(data) and not any("ubfolders" in note for note in plain.notes)
+    assert labelled(load(photos, subfolders=False)) == {}
     both = load(photos, labels=path, subfolders=True)
     assert both.train.classes == ("bird", "cat", "dog")
     assert labelled(both) == {"a.png": "cat", "z.bmp": "bird", "dog/1.png": "cat"}  # an empty label: nothing is known

@@ -113,6 +113,6 @@ def test_without_test_images_there_is_no_accuracy(digits: Dataset, tmp_path: Pat
     recipe = Recipe(labels_per_class=2, network="cnn", batch=20, steps=4, floor=False, method="supervised")
     train(replace(recipe, out=str(tmp_path / "run")), replace(digits, test=None), quiet=True)
     page = Page(tmp_path / "run" / "report.html")
-    assert "no test accuracy" in page.text
+    assert "the accuracy of the predictions is unknown" in page.text
     assert "Confusion matrix" not in page.titles
     assert "Pseudo-labels" not in page.titles  # supervised makes none
