@@ -52,7 +52,7 @@ SETS = {
     "cifar10": (4, 200_000),
 }
 CHOOSE, CONFIRM = range(5), range(5, 15)
-CONFIRMED = ""  # the candidate that was announced
+CONFIRMED = "by kind of data"  # the candidate that was announced
 
 
 # ---- candidates: each is a term behind fixmatch, or a method of its own
@@ -189,32 +189,6 @@ class Prototypes(ICL):
         return {"contrast": self.weight * (mix[:count] * own + (1 - mix[:count]) * other).mean()}
 
 
-class ToClasses(ICL):
-    """The classifier's weights are the prototypes: the prediction of a mix is the mix of two sure pseudo-labels."""
-
-    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
-        logits = out["mixed"].logits
-        guess, sure = step.records["pseudo_labels"], step.records["kept"].to(logits.dtype)  # as fixmatch has them
-        wanted = self.mix(step, *[F.one_hot(guess, logits.shape[1]).to(logits.dtype)] * 2)
-        _, partner = step.pairs(len(guess), self.beta, "icl")
-        kept = (sure * sure[partner])[: len(logits)]
-        return {"contrast": self.weight * -((wanted * logits.log_softmax(1)).sum(1) * kept).mean()}
-
-
-class EmbeddingsAndClasses(ToClasses):
-    """ICL as it is, and the prediction of a mix is the mix of two sure pseudo-labels: one more pass for both."""
-
-    classes: ClassVar[float] = 1.0  # weight of the second
-
-    def loss(self, step: Step, out: Outputs) -> dict[str, Tensor]:
-        classes = super().loss(step, out)["contrast"] * self.classes / self.weight
-        return {"embeddings": ICL.loss(self, step, out)["contrast"], "classes": classes}
-
-
-class EmbeddingsAndMoreClasses(EmbeddingsAndClasses):
-    classes: ClassVar[float] = 3.0
-
-
 class FixMix(FixMatch):
     """FixMatch whose strong views are mixed in pairs; each asks for both pseudo-labels, by their shares."""
 
@@ -248,6 +222,14 @@ class HalfMix(FixMix):
     every: ClassVar[int] = 2
 
 
+FROM_SCRATCH = ("digits", "mnist")
+ON_FEATURES = {
+    "icl.negatives": "other-class",
+    "icl.temperature": 0.2,
+    "icl.weight": 0.1,
+    "icl.share": 0.5,
+    "icl.classes": 3.0,
+}
 # name -> the method, its class in place of `icl` or as a method of its own, settings, other changes of the recipe
 Candidate = tuple[str, type[Method] | None, dict[str, Any], dict[str, Any]]
 CANDIDATES: dict[str, Candidate] = {
@@ -270,6 +252,7 @@ CANDIDATES: dict[str, Candidate] = {
     ),
     "re-normalised": ("fixmatch+icl", Renormalised, {}, {}),
     "targets of the average": ("fixmatch+icl", TeacherTargets, {}, {}),
+    "weight 0.03": ("fixmatch+icl", None, {"icl.weight": 0.03}, {}),
     "weight 0.1": ("fixmatch+icl", None, {"icl.weight": 0.1}, {}),
     "weight 0.3": ("fixmatch+icl", None, {"icl.weight": 0.3}, {}),
     "weight 1": ("fixmatch+icl", None, {"icl.weight": 1.0}, {}),
@@ -295,33 +278,34 @@ CANDIDATES: dict[str, Candidate] = {
     "prototypes, T 0.2": ("fixmatch+icl", Prototypes, {"icl.share": 0.5, "icl.temperature": 0.2}, {}),
     "prototypes, T 0.1": ("fixmatch+icl", Prototypes, {"icl.share": 0.5, "icl.temperature": 0.1}, {}),
     "prototypes, T 0.1, an eighth": ("fixmatch+icl", Prototypes, {"icl.share": 0.125, "icl.temperature": 0.1}, {}),
-    "to classes": ("fixmatch+icl", ToClasses, {"icl.share": 0.5, "icl.weight": 0.5}, {}),
-    "to classes, weight 1": ("fixmatch+icl", ToClasses, {"icl.share": 0.5, "icl.weight": 1.0}, {}),
-    "to classes, weight 3": ("fixmatch+icl", ToClasses, {"icl.share": 0.5, "icl.weight": 3.0}, {}),
+    "to classes": ("fixmatch+icl", None, {"icl.share": 0.5, "icl.weight": 0.0, "icl.classes": 0.5}, {}),
+    "to classes, weight 1": ("fixmatch+icl", None, {"icl.share": 0.5, "icl.weight": 0.0, "icl.classes": 1.0}, {}),
+    "to classes, weight 3": ("fixmatch+icl", None, {"icl.share": 0.5, "icl.weight": 0.0, "icl.classes": 3.0}, {}),
     "to embeddings and classes": (
         "fixmatch+icl",
-        EmbeddingsAndClasses,
-        {"icl.negatives": "other-class", "icl.temperature": 0.2, "icl.weight": 1.0},
+        None,
+        {"icl.negatives": "other-class", "icl.temperature": 0.2, "icl.weight": 1.0, "icl.classes": 1.0},
         {},
     ),
     "to embeddings, weight 0.1, and classes": (
         "fixmatch+icl",
-        EmbeddingsAndClasses,
-        {"icl.negatives": "other-class", "icl.temperature": 0.2, "icl.weight": 0.1},
+        None,
+        {"icl.negatives": "other-class", "icl.temperature": 0.2, "icl.weight": 0.1, "icl.classes": 1.0},
         {},
     ),
     "to embeddings, weight 0.1, and classes, weight 3": (
         "fixmatch+icl",
-        EmbeddingsAndMoreClasses,
-        {"icl.negatives": "other-class", "icl.temperature": 0.2, "icl.weight": 0.1},
+        None,
+        {"icl.negatives": "other-class", "icl.temperature": 0.2, "icl.weight": 0.1, "icl.classes": 3.0},
         {},
     ),
     "the same, half of the batch": (
         "fixmatch+icl",
-        EmbeddingsAndMoreClasses,
-        {"icl.negatives": "other-class", "icl.temperature": 0.2, "icl.weight": 0.1, "icl.share": 0.5},
+        None,
+        {**ON_FEATURES},
         {},
     ),
+    CONFIRMED: ("fixmatch+icl", None, {}, {}),  # from scratch "weight 0.03", else "the same, half of the batch"
     "comatch": ("comatch", None, {}, {}),
     "comatch with icl": ("comatch+icl", None, {}, {}),
     "simmatch": ("simmatch", None, {}, {}),
@@ -382,6 +366,8 @@ def run(data: str, candidate: str, seed: int, places: tuple[str | None, ...]) ->
     """One training: to choose by hidden labels of training examples, or to confirm on test examples."""
     torch.set_num_threads(1)
     method, form, settings, changes = CANDIDATES[candidate]
+    if candidate == CONFIRMED:
+        settings = {"icl.weight": 0.03} if data in FROM_SCRATCH else ON_FEATURES
     before = {**TERMS}
     if form is not None and issubclass(form, Term):
         TERMS["icl"] = form

@@ -8,8 +8,10 @@ from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
-from ..losses import interpolate, interpolation_contrast
+from ..errors import UserError
+from ..losses import interpolate, interpolation_contrast, masked_cross_entropy
 from ..settings import Setting
 from .method import Outputs, Term
 from .step import Step
@@ -60,10 +62,16 @@ class ICL(Term):
             Literal["weak", "strong", "simclr", "small"],
             Setting("which views are mixed; the authors' reading has its own"),
         ] = "weak",
+        classes: Annotated[
+            float,
+            Setting("weight of a second term: the prediction for a mix is the mix of two kept pseudo-labels", least=0),
+        ] = 0.0,
     ) -> None:
         super().__init__()
+        if classes and reading == "authors":
+            raise UserError("icl.classes needs the paper's reading: set it to 0, or icl.reading to paper.")
         self.weight, self.temperature, self.beta, self.share = weight, temperature, beta, share
-        self.reading, self.negatives, self.views = reading, negatives, views
+        self.reading, self.negatives, self.views, self.classes = reading, negatives, views, classes
 
     def inputs(self, step: Step) -> dict[str, Tensor]:
         if self.reading == "paper":
@@ -119,4 +127,14 @@ class ICL(Term):
         contrast = interpolation_contrast(
             mixed_embeddings, embeddings_of_mixed, embeddings, self.temperature, allowed, anchors
         )
-        return {"contrast": self.weight * contrast}  # alpha L_c
+        terms = {"contrast": self.weight * contrast}  # alpha L_c
+        if self.classes and "pseudo_labels" in step.records:
+            terms["classes"] = self.classes * self.mixed_classes(step, out["mixed"].logits)
+        return terms
+
+    def mixed_classes(self, step: Step, logits: Tensor) -> Tensor:
+        """Cross-entropy of mixes with the mix of their pseudo-labels; pairs without two kept ones count as 0."""
+        guess, kept = step.records["pseudo_labels"], step.records["kept"]
+        labels = one_hot(guess, logits.shape[1]).to(logits.dtype)
+        _, partner = step.pairs(len(guess), self.beta, "icl")
+        return masked_cross_entropy(logits, self.mix(step, labels, labels), (kept & kept[partner])[: len(logits)])

@@ -1,5 +1,6 @@
 """ICL in the paper's reading and in its authors'."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Literal
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fewlabel.errors import UserError
 from fewlabel.methods.icl import ICL
 from fewlabel.networks import Output
 from tests.gradients import assert_gradient
@@ -131,3 +133,33 @@ def check(terms: dict[str, Tensor], out: dict[str, Output], expected: Callable[[
     assert terms["contrast"].item() == pytest.approx(expected(z), rel=1e-6)
     for name, embedding in embeddings.items():
         assert_gradient(terms["contrast"], embedding, partial(lambda name, x: expected(z | {name: x}), name))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_classes_of_mixes_are_the_mix_of_kept_pseudo_labels(share: float) -> None:
+    count = round(8 * share)
+    step, out = make_step(1), some_mixed(answers(PAPER), count)
+    guess, kept = torch.tensor([0, 1, 2, 3, 0, 1, 1, 2]), torch.tensor([1, 1, 0, 1, 1, 1, 1, 0]).bool()
+    step.record(pseudo_labels=guess, kept=kept)
+    mix, partner = (draw.tolist() for draw in step.pairs(8, 0.75, "icl"))
+    term = ICL(share=share, classes=1.5).loss(step, out)["classes"]
+
+    def expected(logits: Rows) -> float:
+        total = 0.0
+        for row in range(count):
+            if kept[row] and kept[partner[row]]:
+                logs = [math.log(p) for p in reference.softmax(logits[row])]
+                total -= mix[row] * logs[guess[row]] + (1 - mix[row]) * logs[guess[partner[row]]]
+        return 1.5 * total / count
+
+    logits = out["mixed"].logits
+    assert sum(bool(kept[row] and kept[partner[row]]) for row in range(count)) in range(1, count)
+    assert term.item() == pytest.approx(expected(logits.tolist()), rel=1e-6)
+    assert_gradient(term, logits, expected)
+
+
+def test_classes_of_mixes_need_pseudo_labels_and_the_papers_reading() -> None:
+    step, out = make_step(1), some_mixed(answers(PAPER), 8)
+    assert list(ICL(share=1.0, classes=1.0).loss(step, out)) == ["contrast"]
+    with pytest.raises(UserError, match=r"icl\.classes needs the paper's reading"):
+        ICL(classes=1.0, reading="authors")
