@@ -12,6 +12,7 @@ from .model import load_model
 from .runs import RunDirectory
 from .runs.first_stage import data_of_run
 
+AGREEING = 2 / 3  # of the labels, at least; with less, they are too few or too mixed to judge each other
 MOST = 200  # times that a model is fitted: with more labels several are left out together
 
 
@@ -23,7 +24,10 @@ class Suspicious(NamedTuple):
 
 
 def suspicious_labels(run: RunDirectory, root: str | None = None) -> list[Suspicious]:
-    """Training labels with which the others disagree, the least likely first: each is left out in turn."""
+    """Training labels with which the others disagree, the least likely first: each is left out in turn.
+
+    None where the others disagree with many.
+    """
     plan, dataset = data_of_run(run, root)
     train = dataset.train
     rows = rows_to_compare(run, dataset, plan.labelled.numpy())
@@ -32,7 +36,7 @@ def suspicious_labels(run: RunDirectory, root: str | None = None) -> list[Suspic
     for position, (probability, other) in disagreements(rows, labels).items():
         name = train.names[int(plan.labelled[position])]
         found.append(Suspicious(name, train.classes[labels[position]], train.classes[other], probability))
-    return sorted(found, key=lambda one: one.probability)
+    return sorted(found, key=lambda one: one.probability) if len(found) <= (1 - AGREEING) * len(labels) else []
 
 
 def rows_to_compare(run: RunDirectory, dataset: Dataset, positions: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -160,3 +160,14 @@ def test_a_wrong_label_is_named(place: Path) -> None:
     (place / "audit.csv").write_text("file,label\n" + "\n".join(f"{row}red" for row in rows))
     told = done("audit", "runs/first", "--answers", "audit.csv", cwd=place)
     assert "Training labels that look wrong, judged by the others: 1\n  03.png: labelled red, looks like blue" in told
+
+
+def test_labels_that_disagree_with_each_other_are_not_called_wrong(place: Path) -> None:
+    mixed = "".join(f"{n:02}.png,{'red' if n % 4 < 2 else 'blue'}\n" for n in range(8))
+    (place / "labels.csv").write_text("file,label\n" + mixed)
+    words = ("--encoder", "none", "--network", "mlp", "--steps", "4", "--no-floor", "--out", "runs/mixed")
+    done("train", "photos", "--labels", "labels.csv", *words, cwd=place)
+    done("audit", "runs/mixed", "-n", "10", "-o", "audit.csv", cwd=place)
+    rows = (place / "audit.csv").read_text(encoding="utf-8-sig").splitlines()[1:]
+    (place / "audit.csv").write_text("file,label\n" + "\n".join(f"{row}red" for row in rows))
+    assert "look wrong" not in done("audit", "runs/mixed", "--answers", "audit.csv", cwd=place)
