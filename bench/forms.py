@@ -230,6 +230,11 @@ ON_FEATURES = {
     "icl.share": 0.5,
     "icl.classes": 3.0,
 }
+# Defaults of `icl` before the confirmation, from scratch or not: what a candidate does not set.
+AS_IT_WAS: dict[bool, dict[str, Any]] = {
+    True: {"icl.weight": 0.5},
+    False: {"icl.weight": 0.1, "icl.temperature": 1.0, "icl.share": 1.0, "icl.negatives": "all", "icl.classes": 0.0},
+}
 # name -> the method, its class in place of `icl` or as a method of its own, settings, other changes of the recipe
 Candidate = tuple[str, type[Method] | None, dict[str, Any], dict[str, Any]]
 CANDIDATES: dict[str, Candidate] = {
@@ -368,6 +373,8 @@ def run(data: str, candidate: str, seed: int, places: tuple[str | None, ...]) ->
     method, form, settings, changes = CANDIDATES[candidate]
     if candidate == CONFIRMED:
         settings = {"icl.weight": 0.03} if data in FROM_SCRATCH else ON_FEATURES
+    if "+icl" in method:
+        settings = AS_IT_WAS[data in FROM_SCRATCH] | settings
     before = {**TERMS}
     if form is not None and issubclass(form, Term):
         TERMS["icl"] = form
@@ -411,8 +418,8 @@ def show(seeds: Any, measure: str) -> str:
         cells = []
         for data in SETS:
             changes = differences(data, candidate, seeds, measure)
-            error = statistics.stdev(changes) / len(changes) ** 0.5 if len(changes) > 1 else 0.0
-            cells.append(f"{statistics.mean(changes):+.1f} ± {error:.1f}" if changes else "")
+            error = f" ± {statistics.stdev(changes) / len(changes) ** 0.5:.1f}" if len(changes) > 1 else ""
+            cells.append(f"{statistics.mean(changes):+.1f}{error}" if changes else "")
         lines.append(f"| {candidate} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.results import FOLDER, keep_result, restore_grid
 from fewlabel import METHODS, Recipe, UserError
 from fewlabel.grid import Result, read_result, run_grid
-from fewlabel.methods import ALIASES
+from fewlabel.methods import ALIASES, parts_of
 from fewlabel.training import check_recipe
 
 
@@ -25,6 +25,7 @@ def recipe(options: argparse.Namespace, method: str, seed: int) -> Recipe:
         root=options.root,
         labels_per_class=options.labels_per_class,
         method=method,
+        settings={"icl.weight": 0.5} if "icl" in parts_of(method) else {},  # as published
         network="cnn",
         batch=64,
         mu=1,

@@ -693,7 +693,7 @@ def test_an_interrupted_table_goes_on_and_is_shown(tmp_path: Path, capsys: pytes
     assert process.stdout and process.stderr
     assert process.stdout.readline().startswith("6 runs, 0 of them done. The others will take about ")
     first = process.stdout.readline()
-    assert first.startswith("digits, 2 a class, icl-ssl with icl.share 1.0, seed 0: ")
+    assert first.startswith("digits, 2 a class, icl-ssl with icl.weight 0.5, icl.share 1.0, seed 0: ")
     os.kill(process.pid, signal.SIGINT)
     rest, complaint = process.communicate(timeout=120)
     assert process.returncode == 130, complaint
@@ -713,7 +713,7 @@ def test_an_interrupted_table_goes_on_and_is_shown(tmp_path: Path, capsys: pytes
     assert told == [
         f"digits, 2 a class, {method}, seed {seed}"
         for seed in (0, 1)
-        for method in ("icl-ssl with icl.share 1.0", "fixmatch", "fixmatch+aug-contrast")
+        for method in ("icl-ssl with icl.weight 0.5, icl.share 1.0", "fixmatch", "fixmatch+aug-contrast")
     ]
     after = contents(tmp_path / "out" / "results")
     assert len(after) == 6

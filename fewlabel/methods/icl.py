@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from ..errors import UserError
 from ..losses import interpolate, interpolation_contrast, masked_cross_entropy
 from ..settings import Setting
 from .method import Outputs, Term
@@ -32,9 +31,10 @@ class ICL(Term):
         "mixed strong": "mixed",
     }
     first_stage = {"views": "small", "share": 1.0}  # noqa: RUF012
-    defaults_for = {  # noqa: RUF012
+    defaults_for = {  # noqa: RUF012  # see docs/icl.md
+        "images": {"weight": 0.03},
         "vectors": {"weight": 0.1, "share": 1.0},
-        "features": {"weight": 0.1, "share": 1.0},
+        "features": {"weight": 0.1, "temperature": 0.2, "share": 0.5, "negatives": "other-class", "classes": 3.0},
     }
 
     def __init__(
@@ -64,12 +64,14 @@ class ICL(Term):
         ] = "weak",
         classes: Annotated[
             float,
-            Setting("weight of a second term: the prediction for a mix is the mix of two kept pseudo-labels", least=0),
+            Setting(
+                "weight of a second term in the paper's reading: the prediction for a mix is the mix of two kept "
+                "pseudo-labels",
+                least=0,
+            ),
         ] = 0.0,
     ) -> None:
         super().__init__()
-        if classes and reading == "authors":
-            raise UserError("icl.classes needs the paper's reading: set it to 0, or icl.reading to paper.")
         self.weight, self.temperature, self.beta, self.share = weight, temperature, beta, share
         self.reading, self.negatives, self.views, self.classes = reading, negatives, views, classes
 
@@ -128,7 +130,7 @@ class ICL(Term):
             mixed_embeddings, embeddings_of_mixed, embeddings, self.temperature, allowed, anchors
         )
         terms = {"contrast": self.weight * contrast}  # alpha L_c
-        if self.classes and "pseudo_labels" in step.records:
+        if self.classes and self.reading == "paper" and "pseudo_labels" in step.records:
             terms["classes"] = self.classes * self.mixed_classes(step, out["mixed"].logits)
         return terms
 

@@ -72,13 +72,13 @@ def recipe(
     rate: float | None = None,
 ) -> Recipe:
     setting = SETTING[scale][data] | ({"learning_rate": rate} if rate else {})
-    whole = {"icl.share": 1.0} if "icl" in parts_of(method) else {}  # the paper mixes all of a batch
+    as_published = {"icl.weight": 0.5, "icl.share": 1.0} if "icl" in parts_of(method) else {}
     return Recipe(
         data=data,
         root=root,
         labels_per_class=labels // CLASSES.get(data, 10),
         method=method,
-        settings=whole | dict(settings),
+        settings=as_published | dict(settings),
         floor=False,
         seed=seed,
         **setting,

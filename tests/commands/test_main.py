@@ -134,7 +134,7 @@ def test_method_settings(tmp_path: Path) -> None:
     assert settings["fixmatch.threshold"] == 0.5
     assert settings["icl.reading"] == "authors"
     assert settings["fixmatch.align"] == 0.5
-    assert settings["icl.weight"] == 0.5  # the defaults are saved as well
+    assert settings["icl.weight"] == 0.03  # the defaults are saved as well
 
 
 def test_help_version_and_mistakes_do_not_import_torch() -> None:

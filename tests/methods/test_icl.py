@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from fewlabel.errors import UserError
 from fewlabel.methods.icl import ICL
 from fewlabel.networks import Output
 from tests.gradients import assert_gradient
@@ -159,7 +158,8 @@ def test_classes_of_mixes_are_the_mix_of_kept_pseudo_labels(share: float) -> Non
 
 
 def test_classes_of_mixes_need_pseudo_labels_and_the_papers_reading() -> None:
-    step, out = make_step(1), some_mixed(answers(PAPER), 8)
-    assert list(ICL(share=1.0, classes=1.0).loss(step, out)) == ["contrast"]
-    with pytest.raises(UserError, match=r"icl\.classes needs the paper's reading"):
-        ICL(classes=1.0, reading="authors")
+    step = make_step(1)
+    assert list(ICL(share=1.0, classes=1.0).loss(step, answers(PAPER))) == ["contrast"]
+    step.record(pseudo_labels=torch.zeros(8, dtype=torch.int64))
+    assert list(ICL(share=1.0, classes=1.0).loss(step, answers(PAPER))) == ["contrast", "classes"]
+    assert list(ICL(share=1.0, classes=1.0, reading="authors").loss(step, answers(AUTHORS))) == ["contrast"]

@@ -34,15 +34,21 @@ ALL += [f"fixmatch+{name}" for name in FIRST_STAGES]
 
 def test_icl_ssl_as_the_paper_has_it() -> None:
     """alpha 0.5 (the paper's section on settings), tau 0.95 as FixMatch; T 1 as in the authors' code."""
-    found = full_settings("icl-ssl", {})
-    assert (found["icl.weight"], found["fixmatch.threshold"], found["icl.temperature"]) == (0.5, 0.95, 1.0)
+    icl, fixmatch = ICL(), FixMatch()
+    assert (icl.weight, icl.temperature, fixmatch.threshold) == (0.5, 1.0, 0.95)
 
 
 def test_settings_that_suit_vectors_better() -> None:
     vectors = full_settings("icl-ssl", {}, "vectors")
     assert (vectors["fixmatch.align"], vectors["icl.weight"]) == (0.5, 0.1)
     assert full_settings("icl-ssl", {"icl.weight": 0.3}, "vectors")["icl.weight"] == 0.3
-    assert full_settings("icl-ssl", {})["icl.weight"] == 0.5
+    assert full_settings("icl-ssl", {})["icl.weight"] == 0.03
+
+
+def test_icl_on_features_is_the_form_that_was_confirmed() -> None:
+    found = full_settings("icl-ssl", {}, "features")
+    chosen = {"weight": 0.1, "temperature": 0.2, "share": 0.5, "negatives": "other-class", "classes": 3.0}
+    assert {name: found[f"icl.{name}"] for name in chosen} == chosen
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +288,7 @@ def test_mistakes_are_answered_with_what_is_valid(name: str, settings: dict[str,
 
 def test_in_words_what_differs_from_the_defaults() -> None:
     assert in_words("icl-ssl", {}) == "icl-ssl"
-    assert in_words("icl-ssl", {"icl.weight": 0.5}) == "icl-ssl"
+    assert in_words("icl-ssl", {"icl.weight": 0.03}) == "icl-ssl"
     assert in_words("icl-ssl", {"temperature": 0.5, "icl.weight": 0.25}) == (
         "icl-ssl with icl.weight 0.25, icl.temperature 0.5"
     )

@@ -141,7 +141,7 @@ def test_the_default_directory_gets_a_running_number(tmp_path: Path, monkeypatch
     assert chosen(batch=8) == chosen(resume=True, batch=8) == second
     write_run(third, recipe)
     assert chosen() == chosen(resume=True) == chosen(overwrite=True) == third
-    assert chosen(settings={"icl.weight": 0.5}) == third  # a default that is spelled out
+    assert chosen(settings={"icl.weight": 0.03}) == third  # a default that is spelled out
     assert chosen(settings={"icl.weight": 0.4}) == fourth
     shutil.rmtree(first)
     assert chosen(resume=True) == third  # found without the first one

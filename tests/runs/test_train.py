@@ -330,7 +330,10 @@ def test_without_a_test_set(digits: Dataset, tmp_path: Path, capsys: pytest.Capt
     out = capsys.readouterr().out
     assert "No test set was given" in out
     assert "Test accuracy" not in out
-    assert "no test accuracy" in (tmp_path / "run" / "report.html").read_text()
+    assert (
+        "Without a test set, the accuracy of the predictions is unknown."
+        in (tmp_path / "run" / "report.html").read_text()
+    )
 
 
 @pytest.mark.parametrize(
