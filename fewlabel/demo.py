@@ -47,7 +47,7 @@ def demo_recipe(seed: int, out: str | None) -> Recipe:
         data="digits",
         labels_per_class=2,
         method="icl-ssl",
-        settings={"fixmatch.align": 1.0},
+        settings={"fixmatch.align": 1.0, "icl.weight": 0.5},
         batch=64,
         mu=1,
         steps=1000,
