@@ -5,6 +5,7 @@
     python -m bench.first_stage train --root DIR --data svhn --minutes 30
     python -m bench.first_stage train --root DIR --minutes 30 --steps 20672 --threads 1
                                                                 the same with the steps that those minutes had room for
+    python -m bench.first_stage probe --root DIR --runs RUN ... judge runs of `fewlabel pretrain cifar10`
     python -m bench.first_stage show                            the tables, from what there is
 
 Every result is added to docs/results/first-stage.jsonl, and what is there is not run again. A run takes both cores: let
@@ -159,7 +160,7 @@ def show() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("screen", "train", "show"))
+    parser.add_argument("part", choices=("screen", "train", "probe", "show"))
     parser.add_argument("--root", default=".", help="where the official files lie")
     parser.add_argument("--data", default="cifar10")
     parser.add_argument("--minutes", type=float, nargs="+")
@@ -167,6 +168,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", nargs="+", default=list(VARIANTS), help="variants to screen")
+    parser.add_argument("--runs", type=Path, nargs="+", default=[])
     parser.add_argument("--out", type=Path, default=Path("runs/first-stage"))
     options = parser.parse_args()
     done = read_results(RESULTS)
@@ -184,6 +186,13 @@ def main() -> None:
                         options.data, options.root, minutes, seed, options.out, options.steps, options.threads
                     ):
                         add_result(RESULTS, line)
+    elif options.part == "probe":
+        data = load("cifar10", options.root)
+        for path in options.runs:
+            history = RunDirectory(path).finished_history()
+            facts = {"part": "probe", "run": path.name, "steps": history[-1]["step"]}
+            found = probe(features_by(load_network(path)[1], data.train.inputs).numpy(), data.train.labels.numpy())
+            add_result(RESULTS, facts | {"neighbours": round(100 * history[-1]["neighbour_accuracy"], 2)} | found)
     print(show())
 
 

@@ -1,9 +1,10 @@
-"""Calibrate confidence from the labels alone: its mean is set to the accuracy that the labels suggest.
+"""Calibrate confidence from the labels alone, by a temperature.
 
-A classifier trained on a few labels and its own pseudo-labels is overconfident. Here labels are held out in turn and
-predicted from the others (guessing.py). The share of correct predictions, slightly lowered, is the expected accuracy of
-the classifier. The temperature is chosen so that its mean confidence on the unlabelled examples is the same. The three
-constants were chosen over seven data sets, see docs/results/confidence.md.
+Labels are held out in turn and predicted from the others (guessing.py). The share of correct predictions estimates the
+accuracy of the classifier, and its mean confidence on the unlabelled examples should be the same. A classifier that
+started from a first guess needs nearly the same temperature on all data. So this is the prior, and the estimate moves
+it as far as it can be trusted. Other classifiers are overconfident by very different factors: there the estimate
+decides alone, slightly lowered. The constants were chosen over seven data sets, see docs/results/confidence.md.
 """
 
 from typing import NamedTuple
@@ -11,16 +12,18 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from .data import Examples
 from .evaluate import predict_probabilities
 from .guessing import first_guess
 from .model import Model
+from .training import Plan
 
 LEAST = 8  # minimum number of labels that can be held out
 PRIOR, PRIOR_ACCURACY = 3, 0.6  # prior: number of held-out labels, and their accuracy
-LOWERED = 0.95  # guesses of labels are right a little more often than those of other examples
+USUAL, SPREAD = 0.75, 0.15  # temperature after a first guess, and how far its logarithm varies between data sets
+DOUBT = 0.02  # by which the estimate of the accuracy may be wrong, however many labels were held out
+LOWERED = 0.95  # without a first guess: guesses of labels are right a little more often than those of other examples
 ROWS = 10_000  # maximum number of examples used
 RANGE = (-1.5, 4.5)  # logarithms of the temperature
 
@@ -33,11 +36,12 @@ class Expected(NamedTuple):
     labels: int
 
 
-def fit_confidence(model: Model, examples: Examples, labelled: Tensor) -> Expected | None:
-    """Set the temperature of a model trained on the labels at these positions.
+def fit_confidence(model: Model, examples: Examples, plan: Plan) -> Expected | None:
+    """Set the temperature of a model that was trained as planned.
 
     None, and nothing is changed, where inputs are no rows of numbers or the labels are too few.
     """
+    labelled = plan.labelled
     labels = examples.labels[labelled].numpy()
     if examples.kind.rows(examples.inputs[:1]) is None or held_out(labels) < LEAST:
         return None
@@ -46,12 +50,16 @@ def fit_confidence(model: Model, examples: Examples, labelled: Tensor) -> Expect
     assert rows is not None
     _, numbers = np.unique(labels, return_inverse=True)
     guess = first_guess(rows.numpy(), np.searchsorted(some, labelled.numpy()), numbers)
-    expected = LOWERED * (guess.right + PRIOR * PRIOR_ACCURACY) / (guess.told + PRIOR)
+    expected = (guess.right + PRIOR * PRIOR_ACCURACY) / (guess.told + PRIOR)
     others = torch.from_numpy(np.setdiff1d(some, labelled.numpy()))
     if not len(others):
         return None
     probabilities = predict_probabilities(model.network, examples.inputs, others).double().numpy()
-    temperature = matching_temperature(probabilities, expected)
+    if any(value for name, value in plan.recipe.settings.items() if name.endswith(".guess")):
+        temperature = likely_temperature(probabilities, expected, guess.told)
+    else:
+        expected *= LOWERED
+        temperature = matching_temperature(probabilities, expected)
     model.network.temperature.mul_(temperature)
     return Expected(expected, model.network.temperature.item(), guess.told)
 
@@ -61,14 +69,29 @@ def held_out(labels: NDArray[np.int64]) -> int:
     return int((np.bincount(labels)[labels] > 1).sum())
 
 
+def likely_temperature(probabilities: NDArray[np.float64], accuracy: float, labels: int) -> float:
+    """The temperature that is most likely: near the usual one, with a mean confidence near the accuracy.
+
+    The accuracy was estimated from so many labels.
+    """
+    from scipy.optimize import minimize_scalar  # slow to import
+
+    logits = np.log(np.maximum(probabilities, 1e-12))
+    variance = accuracy * (1 - accuracy) / labels + DOUBT**2
+
+    def unlikeness(log_temperature: float) -> float:
+        unusual = (log_temperature - np.log(USUAL)) ** 2 / SPREAD**2
+        return float(unusual + (mean_confidence(logits, log_temperature) - accuracy) ** 2 / variance)
+
+    return float(np.exp(minimize_scalar(unlikeness, bounds=RANGE, method="bounded", options={"xatol": 1e-4}).x))
+
+
 def matching_temperature(probabilities: NDArray[np.float64], confidence: float) -> float:
     """The temperature at which the mean confidence is closest to the given one."""
     logits = np.log(np.maximum(probabilities, 1e-12))
 
     def excess(log_temperature: float) -> float:
-        scaled = logits / np.exp(log_temperature)
-        weights = np.exp(scaled - scaled.max(1, keepdims=True))
-        return float((1 / weights.sum(1)).mean()) - confidence
+        return mean_confidence(logits, log_temperature) - confidence
 
     low, high = RANGE
     if excess(low) <= 0:
@@ -79,3 +102,9 @@ def matching_temperature(probabilities: NDArray[np.float64], confidence: float) 
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
     return float(np.exp((low + high) / 2))
+
+
+def mean_confidence(logits: NDArray[np.float64], log_temperature: float) -> float:
+    scaled = logits / np.exp(log_temperature)
+    weights = np.exp(scaled - scaled.max(1, keepdims=True))
+    return float((1 / weights.sum(1)).mean())

@@ -185,7 +185,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
                 torch.manual_seed(plan.recipe.seed)
             network = self._train(plan, dataset, continued)
         self.model_ = Model(network, examples.kind, names, plan.network, plan.recipe.method, plan.encoder)
-        fit_confidence(self.model_, examples, plan.labelled)
+        fit_confidence(self.model_, examples, plan)
         guesses = self.classes_[self.model_.network_probabilities(rows).argmax(1).numpy()]
         known = (labels != UNLABELLED).numpy()
         self.transduction_ = np.where(known, self.classes_[labels.clamp(min=0).numpy()], guesses)

@@ -7,7 +7,17 @@ import pytest
 import torch
 
 from fewlabel import FewLabelClassifier, load_model
-from fewlabel.confidence import LOWERED, PRIOR, PRIOR_ACCURACY, held_out, matching_temperature
+from fewlabel.confidence import (
+    DOUBT,
+    LOWERED,
+    PRIOR,
+    PRIOR_ACCURACY,
+    SPREAD,
+    USUAL,
+    held_out,
+    likely_temperature,
+    matching_temperature,
+)
 from fewlabel.guessing import first_guess
 from tests.processes import fewlabel
 
@@ -29,6 +39,35 @@ def test_the_mean_confidence_is_what_was_asked_for(confidence: float) -> None:
         powers = [np.exp(value / temperature) for value in row]
         total += max(powers) / sum(powers)
     assert total / len(logits) == pytest.approx(confidence, abs=1e-6)
+
+
+def some_probabilities() -> np.ndarray:
+    logits = np.random.default_rng(0).normal(0, 3, (500, 5))
+    return np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize(("accuracy", "labels"), [(0.5, 20), (0.7, 8), (0.9, 400)])
+def test_the_likely_temperature_is_between_the_usual_and_that_of_the_accuracy(accuracy: float, labels: int) -> None:
+    """Against a search by hand."""
+    probabilities = some_probabilities()
+    best, least = 0.0, np.inf
+    for logarithm in np.arange(-1, 2, 0.002):
+        total = 0.0
+        for row in probabilities:
+            powers = row ** (1 / np.exp(logarithm))
+            total += powers.max() / powers.sum()
+        off = total / len(probabilities) - accuracy
+        unlikeness = ((logarithm - np.log(USUAL)) / SPREAD) ** 2
+        unlikeness += off**2 / (accuracy * (1 - accuracy) / labels + DOUBT**2)
+        if unlikeness < least:
+            best, least = logarithm, unlikeness
+    assert np.log(likely_temperature(probabilities, accuracy, labels)) == pytest.approx(best, abs=0.003)
+
+
+def test_more_labels_move_the_temperature_further_from_the_usual_one() -> None:
+    few, many = (np.log(likely_temperature(some_probabilities(), 0.5, n)) for n in (8, 400))
+    whole = np.log(matching_temperature(some_probabilities(), 0.5))
+    assert np.log(USUAL) < few < many < whole
 
 
 def test_what_cannot_be_reached_is_approached() -> None:
@@ -64,6 +103,21 @@ def test_the_estimator_is_as_sure_as_it_may_be(spread: float) -> None:
     expected = LOWERED * (guess.right + PRIOR * PRIOR_ACCURACY) / (guess.told + PRIOR)
     assert model.predict_proba(rows[known < 0]).max(1).mean() == pytest.approx(expected, abs=0.005)
     assert model.model_.calibrated
+
+
+def test_after_a_first_guess_the_temperature_is_the_likely_one() -> None:
+    rows, labels = blobs(0.8)
+    known = np.full(len(labels), -1)
+    for k in range(4):
+        known[np.flatnonzero(labels == k)[:5]] = k
+    fitted = FewLabelClassifier(settings={"fixmatch.guess": 1.0}, steps=60, random_state=0).fit(rows, known)
+    network = fitted.model_.network
+    found = network.temperature.item()
+    network.temperature.fill_(1.0)
+    guess = first_guess(rows, np.flatnonzero(known >= 0), known[known >= 0])
+    accuracy = (guess.right + PRIOR * PRIOR_ACCURACY) / (guess.told + PRIOR)
+    expected = likely_temperature(fitted.predict_proba(rows[known < 0]), accuracy, guess.told)
+    assert found == pytest.approx(expected, rel=1e-3)
 
 
 def test_too_few_labels_change_nothing() -> None:

@@ -37,7 +37,7 @@ def finish(
     from .report import Findings, verdict_of, write_report  # matplotlib is slow to import: not before the first step
 
     dataset = main.dataset
-    expected = fit_confidence(model, dataset.train, plan.labelled)
+    expected = fit_confidence(model, dataset.train, plan)
     model.save(directory.path)
     predictions, positions = predict_unlabelled(plan, dataset, model)
     if plan.recipe.predictions:
