@@ -21,7 +21,7 @@ from .training import Plan
 
 LEAST = 8  # minimum number of labels that can be held out
 PRIOR, PRIOR_ACCURACY = 3, 0.6  # prior: number of held-out labels, and their accuracy
-USUAL, SPREAD = 0.75, 0.15  # temperature after a first guess, and how far its logarithm varies between data sets
+USUAL, SPREAD = 0.7, 0.3  # temperature after a first guess, and how far its logarithm varies between data sets
 DOUBT = 0.02  # by which the estimate of the accuracy may be wrong, however many labels were held out
 LOWERED = 0.95  # without a first guess: guesses of labels are right a little more often than those of other examples
 ROWS = 10_000  # maximum number of examples used
