@@ -196,7 +196,7 @@ def test_texts(small_encoder: list[str]) -> None:
     assert isinstance(fitted.model_.kind, TextKind) and fitted.model_.encoder == "minilm"
     assert sorted(small_encoder) == sorted(TEXTS)
     assert fitted.transduction_.tolist() == ["film", "film", "pet", "pet", "film", "pet"]
-    assert fitted.predict(["dog cat", "plot"]).tolist() == ["pet", "film"]
+    assert fitted.predict(["dog cat", "film plot actor"]).tolist() == ["pet", "film"]
     assert fitted.predict("dog").tolist() == ["pet"]
     for same in (np.array(TEXTS), pd.Series(TEXTS), tuple(TEXTS)):
         np.testing.assert_array_equal(fitted.predict_proba(same), fitted.predict_proba(TEXTS))
