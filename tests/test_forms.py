@@ -1,9 +1,10 @@
-"""Every candidate of bench/forms.py takes a few steps, so that a long measurement does not end in a mistake."""
+"""Every candidate of bench/candidates.py takes a few steps, so that a long measurement does not end in a mistake."""
 
 import pytest
 import torch
 
 from bench import forms
+from bench.candidates import CANDIDATES, FixMix, HalfMix
 from fewlabel import METHODS, load
 from fewlabel.data import Dataset, Vectors
 from fewlabel.methods import TERMS
@@ -14,7 +15,7 @@ def few_images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forms, "SETS", {name: (labels, 2000) for name, (labels, _) in forms.SETS.items()})
 
 
-@pytest.mark.parametrize("candidate", forms.CANDIDATES)
+@pytest.mark.parametrize("candidate", CANDIDATES)
 @pytest.mark.parametrize("kind", ["images", "rows"])
 def test_every_candidate_trains(candidate: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     digits, threads = load("digits"), torch.get_num_threads()
@@ -39,7 +40,7 @@ def test_every_candidate_trains(candidate: str, kind: str, monkeypatch: pytest.M
 def test_mixed_strong_views_ask_for_both_pseudo_labels() -> None:
     from tests.methods.steps import answers, make_problem, make_step
 
-    for form, every in ((forms.FixMix, 1), (forms.HalfMix, 2)):
+    for form, every in ((FixMix, 1), (HalfMix, 2)):
         method, step, out = form(threshold=0.5), make_step(), answers(["labelled", "weak", "strong"])
         method.build(make_problem())
         found = method.loss(step, out)["unlabelled"].item()
