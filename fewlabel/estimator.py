@@ -47,7 +47,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     method : name of the method, see `fewlabel methods`; `+icl` may follow any. `remixmatch` is for images only
     settings : settings of the method's parts, such as {"icl.temperature": 0.5}. For vectors the defaults differ:
         "fixmatch.align" is 0.5 (1 suits classes of equal size) and "icl.weight" is 0.1
-    network : "cnn", "mlp" or "wrn-DEPTH-WIDTH"; the default depends on data and device. Vectors need "mlp"
+    network : "cnn", "cnn-WIDTH", "wrn-DEPTH-WIDTH" or "mlp"; the default depends on data and device. Vectors need "mlp"
     encoder : name of a pre-trained encoder for pictures ("lite0", "timm/NAME", "model.onnx", ...) or texts ("minilm",
         "sentence-transformers/NAME"), see `fewlabel encoders`; or your own torch module that maps a batch to features.
         A module receives pixels as float32 from 0 to 255 (N, C, H, W), or unchanged vectors, and must do its own

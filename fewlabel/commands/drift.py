@@ -29,7 +29,7 @@ def drift(
     ] = None,
     only: Annotated[str | None, Parameter(help="augmentations to try, separated by commas; default all")] = None,
     seeds: Annotated[int, Parameter(help="number of random draws of labels and weights, with a test set")] = 5,
-    network: Annotated[str, Parameter(help="cnn, mlp or wrn-DEPTH-WIDTH")] = "cnn",
+    network: Annotated[str, Parameter(help="cnn, cnn-WIDTH, wrn-DEPTH-WIDTH or mlp")] = "cnn",
     jobs: Annotated[int | None, Parameter(help="number of models trained in parallel; default one per core")] = None,
     out: Annotated[str, Parameter(help="folder for drift.png and drift.csv")] = "drift",
 ) -> None:

@@ -47,11 +47,14 @@ class ImageKind(Kind):
     def describe(self) -> str:
         return f"{'grey ' if self.channels == 1 else ''}images of {self.size}x{self.size}"
 
-    def default_network(self, device: torch.device) -> str:
-        """The paper's network where there is an accelerator, else one that a CPU trains in minutes."""
+    def default_network(self, device: torch.device, pretrained: bool = False) -> str:
+        """The paper's network where there is an accelerator, else one that a CPU trains in minutes.
+
+        A run with a first stage looks at so many images that a wider one pays (docs/first-stage.md).
+        """
         if device.type != "cpu":
             return "wrn-28-2"
-        return "wrn-10-1" if self.size <= 12 else "cnn"
+        return "wrn-10-1" if self.size <= 12 else "cnn-2" if pretrained else "cnn"
 
     def statistics(self, inputs: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of each channel, from at most `most` evenly spaced images."""

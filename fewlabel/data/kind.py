@@ -53,8 +53,8 @@ class Kind(ABC):
         """A description for messages, such as `images of 8x8`."""
 
     @abstractmethod
-    def default_network(self, device: torch.device) -> str:
-        """The default network for these inputs on a device."""
+    def default_network(self, device: torch.device, pretrained: bool = False) -> str:
+        """The default network for these inputs on a device, in a run with a first stage or without."""
 
     @abstractmethod
     def statistics(self, inputs: Tensor) -> tuple[Tensor, Tensor]:

@@ -44,7 +44,7 @@ class VectorKind(Kind):
     def describe(self) -> str:
         return f"rows of {self.columns} numbers"
 
-    def default_network(self, device: torch.device) -> str:
+    def default_network(self, device: torch.device, pretrained: bool = False) -> str:
         return "mlp"
 
     def statistics(self, inputs: Tensor, most: int = 10_000) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Networks by name: `wrn-DEPTH-WIDTH`, `cnn`, `mlp`."""
+"""Networks by name: `wrn-DEPTH-WIDTH`, `cnn`, `cnn-WIDTH`, `mlp`."""
 
 from .classifier import Classifier, Output
 from .make import NETWORKS, TUNED, make_classifier, make_encoder

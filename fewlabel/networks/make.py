@@ -1,4 +1,4 @@
-"""Networks by name: `wrn-DEPTH-WIDTH`, `cnn`, `mlp`."""
+"""Networks by name: `wrn-DEPTH-WIDTH`, `cnn`, `cnn-WIDTH`, `mlp`."""
 
 import copy
 import re
@@ -15,13 +15,14 @@ from .small_cnn import SmallCNN
 from .wide_resnet import WideResNet
 
 TUNED = "tuned encoder"  # instead of the name of a network
-NETWORKS = ("cnn", "mlp", "wrn-10-1", "wrn-16-1", "wrn-28-2")  # or any other wrn-DEPTH-WIDTH
+NETWORKS = ("cnn", "cnn-2", "mlp", "wrn-10-1", "wrn-16-1", "wrn-28-2")  # or any other cnn-WIDTH, wrn-DEPTH-WIDTH
 
 
 def make_encoder(name: str, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
     """The encoder of that name for inputs of that shape, and the length of its features."""
     wide = re.fullmatch(r"wrn-(\d{1,9})-(\d{1,9})", name)
-    if not wide and name not in NETWORKS:
+    small = re.fullmatch(r"cnn(?:-(\d{1,9}))?", name)
+    if not wide and not small and name != "mlp":
         raise unknown("network", name, NETWORKS)
     match shape:
         case (columns,):
@@ -32,7 +33,10 @@ def make_encoder(name: str, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
             if wide:
                 depth, width = int(wide[1]), int(wide[2])
                 return WideResNet(depth, width, channels), 64 * width
-            return (MLP(channels, size, hidden=256), 256) if name == "mlp" else (SmallCNN(channels, size), 128)
+            if small:
+                width = int(small[1] or 1)
+                return SmallCNN(channels, size, width), 128 * width
+            return MLP(channels, size, hidden=256), 256
     raise AssertionError(f"no network is made for inputs of shape {shape}")
 
 

@@ -18,7 +18,7 @@ from .recipe import FLIP, Recipe, own_settings
 STEPS, EVALUATIONS = 2000, 20
 FEWER_STEPS = 500  # where a run starts from the weights of another
 # Which reached an accuracy on MNIST soonest in short runs; the paper's 0.03 is for 300,000 steps.
-DEFAULT_RATES = {"cnn": 0.2}  # others 0.06
+RATE_OF_CNN, RATE = 0.2, 0.06
 FIRST_RATE = 0.3  # of a first stage: better than 0.1 and 0.6 in short runs of cnn
 FIRST_IMAGES, FIRST_EPOCHS = 1_200_000, 400  # its length in images, and the maximum per image
 NO_LABELS: Tensor = torch.empty(0, dtype=torch.int64)
@@ -163,7 +163,8 @@ def plan_of_stage(recipe: Recipe, dataset: Dataset, encoder: str | None = None) 
     check_kind(recipe.method, kind.family)
     device = choose_device(recipe.device)
     tuned = recipe.tune and recipe.pretrain is None
-    network = TUNED if tuned else recipe.network or kind.default_network(device)
+    pretrained = first_stage or recipe.pretrain is not None
+    network = TUNED if tuned else recipe.network or kind.default_network(device, pretrained)
     if not tuned:
         with torch.device("meta"):  # does it exist? without spending memory on it
             make_encoder(network, kind.shape)
@@ -195,7 +196,7 @@ def default_precision(device: torch.device, first_stage: bool) -> str:
 
 
 def default_rate(network: str) -> float:
-    return DEFAULT_RATES.get(network, 0.06)
+    return RATE_OF_CNN if network.split("-")[0] == "cnn" else RATE
 
 
 def choose_labelled(recipe: Recipe, dataset: Dataset) -> Tensor:

@@ -71,7 +71,7 @@ class Recipe:
     method: Annotated[str, Setting("see `fewlabel methods`; +icl may follow any method", group=TRAINING)] = "icl-ssl"
     settings: dict[str, Any] = field(default_factory=dict)  # of the method's parts, such as {"icl.temperature": 0.5}
     network: Annotated[
-        str | None, Setting("cnn, mlp or wrn-DEPTH-WIDTH; default by device and image size", group=TRAINING)
+        str | None, Setting("cnn, cnn-WIDTH, wrn-DEPTH-WIDTH or mlp; default by device and image size", group=TRAINING)
     ] = None
     encoder: Annotated[
         str | None,

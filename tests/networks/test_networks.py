@@ -22,7 +22,7 @@ def test_wrn_28_2_has_the_published_size() -> None:
     assert len(convolutions) == 25  # with three 1x1 shortcuts: the 28 layers
 
 
-@pytest.mark.parametrize("name", ["cnn", "mlp", "wrn-10-1", "wrn-16-2"])
+@pytest.mark.parametrize("name", ["cnn", "cnn-3", "mlp", "wrn-10-1", "wrn-16-2"])
 @pytest.mark.parametrize(("channels", "size"), [(1, 8), (1, 28), (3, 32), (3, 64)])
 def test_shapes_follow_the_data(name: str, channels: int, size: int) -> None:
     classifier = make_classifier(name, (channels, size, size), 7, projector=True, seed=0)
@@ -88,6 +88,17 @@ def test_first_weights_of_the_head(name: str) -> None:
     assert make_classifier("mlp", (64,), 100, projector=False, seed=0).head.bias.any()
 
 
+def test_width_of_the_small_cnn() -> None:
+    """cnn-WIDTH has WIDTH times as many channels everywhere; cnn-1 is cnn, to the same weights."""
+    plain, same, wide = (
+        make_classifier(name, (3, 32, 32), 10, projector=False, seed=0) for name in ("cnn", "cnn-1", "cnn-2")
+    )
+    assert all(torch.equal(value, same.state_dict()[name]) for name, value in plain.state_dict().items())
+    channels = [[m.out_channels for m in c.modules() if isinstance(m, nn.Conv2d)] for c in (plain, wide)]
+    assert channels == [[32, 64, 64, 128, 128], [64, 128, 128, 256, 256]]
+    assert wide.features == 2 * plain.features == 256
+
+
 def test_projector_is_the_authors() -> None:
     projector = make_classifier("wrn-28-2", (3, 32, 32), 10, projector=True, seed=0).projector
     assert isinstance(projector, nn.Sequential)
@@ -110,7 +121,9 @@ def test_seed() -> None:
     assert not torch.equal(first, other)
 
 
-@pytest.mark.parametrize("name", ["wrn-27-2", "wrn-4-1", "wrn-28-0", "resnet", "wrn-28", "cnn2"])
+@pytest.mark.parametrize(
+    "name", ["wrn-27-2", "wrn-4-1", "wrn-28-0", "resnet", "wrn-28", "cnn2", "cnn-0", "cnn-65", "cnn-2-1"]
+)
 def test_unknown_networks(name: str) -> None:
     with pytest.raises(UserError, match=name):
         make_classifier(name, (3, 32, 32), 10, projector=False, seed=0)

@@ -28,8 +28,21 @@ def test_defaults(digits: Dataset) -> None:
 def test_default_network_follows_device_and_size() -> None:
     assert ImageKind(1, 8).default_network(torch.device("cpu")) == "wrn-10-1"
     assert ImageKind(1, 28).default_network(torch.device("cpu")) == "cnn"
+    assert ImageKind(1, 28).default_network(torch.device("cpu"), pretrained=True) == "cnn-2"
     assert ImageKind(1, 28).default_network(torch.device("cuda")) == "wrn-28-2"
     assert VectorKind(28).default_network(torch.device("cuda")) == "mlp"
+
+
+@pytest.mark.parametrize("tune", [False, True])
+def test_a_first_stage_has_a_wider_network(tune: bool, digits: Dataset) -> None:
+    pixels = digits.train.pixels.repeat_interleave(2, 2).repeat_interleave(2, 3)
+    larger = replace(digits, train=replace(digits.train, inputs=pixels, kind=ImageKind(1, 16)), test=None)
+    plan = make_plan(Recipe(pretrain="simclr", tune=tune, device="cpu"), larger)
+    assert plan.first is not None
+    assert plan.first.network == "cnn-2"
+    assert plan.network == ("cnn-2" if tune else "mlp")
+    assert make_plan(Recipe(method="simclr", batch=64, device="cpu"), larger).network == "cnn-2"
+    assert make_plan(Recipe(device="cpu"), larger).network == "cnn"
 
 
 def test_every_known_label_is_used_where_no_number_is_given(digits: Dataset) -> None:
