@@ -1,6 +1,7 @@
 """Training from scratch on a CPU: which first stage without labels, and what the whole recipe comes to.
 
     python -m bench.first_stage screen --root DIR               variants, 10 minutes each, judged by a probe
+    python -m bench.first_stage screen --root DIR --minutes 12 --threads 1 --only cnn default cnn-3
     python -m bench.first_stage train --root DIR                30 and 60 minutes, 4 labels per class, seeds 0 to 2
     python -m bench.first_stage train --root DIR --data svhn --minutes 30
     python -m bench.first_stage train --root DIR --minutes 30 --steps 20672 --threads 1
@@ -19,7 +20,6 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "temperature 0.5": {"settings": {"simclr.temperature": 0.5}},
     "temperature 0.1": {"settings": {"simclr.temperature": 0.1}},
     "batch 512": {"batch": 512},
+    "cnn": {"network": "cnn"},
+    "cnn-3": {"network": "cnn-3"},
     "wrn-10-1": {"network": "wrn-10-1"},
     "moco": {"method": "moco"},
     "barlow-twins": {"method": "barlow-twins"},
@@ -61,10 +63,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
 # ---- screens
 
 
-def screen(name: str, data: Dataset, minutes: float) -> dict[str, Any]:
+def screen(name: str, data: Dataset, minutes: float, threads: int | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         changes = VARIANTS[name]
         usual: dict[str, Any] = {"method": "simclr", "batch": 256, "minutes": minutes, "evaluations": 2}
+        usual["threads"] = threads
         recipe = Recipe(data="cifar10", out=f"{folder}/run", **(usual | changes))
         run = pretrain(recipe, data, quiet=True)
         _, network = load_network(run)
@@ -75,6 +78,7 @@ def screen(name: str, data: Dataset, minutes: float) -> dict[str, Any]:
         "part": "screen",
         "variant": name,
         "minutes": minutes,
+        "threads": threads,
         "steps": history[-1]["step"],
         "images_per_second": round(2 * recipe.batch * history[-1]["step"] / history[-1]["seconds"]),
         "neighbours": round(100 * history[-1]["neighbour_accuracy"], 2),
@@ -102,17 +106,19 @@ def probe(rows: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[str, flo
 
 
 def whole_run(
-    data: str, root: str, minutes: float, seed: int, out: Path, steps: int | None = None, threads: int | None = None
+    place: dict[str, Any], root: str, out: Path, steps: int | None, threads: int | None
 ) -> list[dict[str, Any]]:
-    """The documented command, and beside it the same first stage with labels that `suggest` chose.
+    """The documented command of one `place` (data, network, minutes, seed), and its features with labels by `suggest`.
 
     With the steps that the minutes had room for on two cores it can run beside other work.
     """
+    data, network, minutes, seed = (place[name] for name in ("data", "network", "minutes", "seed"))
     length: dict[str, Any] = {"minutes": minutes} if steps is None else {"pretrain_steps": steps, "threads": threads}
-    recipe = Recipe(data=data, root=root, labels_per_class=4, pretrain="simclr", seed=seed, **length)
+    what = {"data": data, "root": root, "network": network, "out": str(out / f"{data}-{network}-{minutes:g}-{seed}")}
+    recipe = Recipe(**what, labels_per_class=4, pretrain="simclr", seed=seed, **length)
     began = time.perf_counter()
-    run = train(replace(recipe, out=str(out / f"{data}-{minutes:g}-{seed}")), resume=True, quiet=True)
-    facts = {"part": "train", "data": data, "minutes": minutes, "seed": seed}
+    run = train(recipe, resume=True, quiet=True)
+    facts = {"part": "train", **place}
     results = [
         facts
         | {
@@ -141,20 +147,23 @@ def whole_run(
 
 
 def show() -> str:
-    lines = ["| variant | images/s | steps | 4 labels per class | 8,000 labels |", "|---|---|---|---|---|"]
+    lines = [
+        "| variant | minutes | threads | images/s | steps | 4 labels per class | 8,000 labels |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for row in read_results(RESULTS):
         if row["part"] == "screen":
-            speed = f"{row['images_per_second']:.0f} | {row['steps']}"
+            speed = f"{row['minutes']:g} | {row['threads'] or 'all'} | {row['images_per_second']:.0f} | {row['steps']}"
             lines.append(f"| {row['variant']} | {speed} | {row['few']:.1f} | {row['many']:.1f} |")
-    cells: dict[tuple[str, float, str], list[float]] = defaultdict(list)
+    cells: dict[tuple[str, str, float, str], list[float]] = defaultdict(list)
     for row in read_results(RESULTS):
         if row["part"] == "train" and row["accuracy"] is not None:
-            cells[row["data"], row["minutes"], row["labels"]].append(100 * row["accuracy"])
-    lines += ["", "| data | minutes | labels | test accuracy | seeds |", "|---|---|---|---|---|"]
-    for (data, minutes, labels), found in cells.items():
+            cells[row["data"], row["network"], row["minutes"], row["labels"]].append(100 * row["accuracy"])
+    lines += ["", "| data | network | minutes | labels | test accuracy | seeds |", "|---|---|---|---|---|---|"]
+    for (data, network, minutes, labels), found in cells.items():
         spread = f" ± {statistics.stdev(found):.1f}" if len(found) > 1 else ""
         each = ", ".join(f"{value:.1f}" for value in found)
-        lines.append(f"| {data} | {minutes:g} | {labels} | {statistics.mean(found):.1f}{spread} | {each} |")
+        lines.append(f"| {data} | {network} | {minutes:g} | {labels} | {statistics.mean(found):.1f}{spread} | {each} |")
     return "\n".join(lines)
 
 
@@ -163,6 +172,7 @@ def main() -> None:
     parser.add_argument("part", choices=("screen", "train", "probe", "show"))
     parser.add_argument("--root", default=".", help="where the official files lie")
     parser.add_argument("--data", default="cifar10")
+    parser.add_argument("--network", default="cnn-2", help="of whole runs")
     parser.add_argument("--minutes", type=float, nargs="+")
     parser.add_argument("--steps", type=int, help="of the first stage, instead of timing them")
     parser.add_argument("--threads", type=int)
@@ -175,16 +185,15 @@ def main() -> None:
     if options.part == "screen":
         data, (minutes,) = load("cifar10", options.root), options.minutes or [SCREEN_MINUTES]
         for name in options.only:
-            if not any(row.get("variant") == name and row["minutes"] == minutes for row in done):
-                add_result(RESULTS, screen(name, data, minutes))
+            same = {"part": "screen", "variant": name, "minutes": minutes, "threads": options.threads}
+            if not any(same.items() <= row.items() for row in done):
+                add_result(RESULTS, screen(name, data, minutes, options.threads))
     elif options.part == "train":
         for minutes in options.minutes or [30.0, 60.0]:
             for seed in options.seeds:
-                same = {"part": "train", "data": options.data, "minutes": minutes, "seed": seed}
-                if not any(same.items() <= row.items() for row in done):
-                    for line in whole_run(
-                        options.data, options.root, minutes, seed, options.out, options.steps, options.threads
-                    ):
+                place = {"data": options.data, "network": options.network, "minutes": minutes, "seed": seed}
+                if not any(({"part": "train"} | place).items() <= row.items() for row in done):
+                    for line in whole_run(place, options.root, options.out, options.steps, options.threads):
                         add_result(RESULTS, line)
     elif options.part == "probe":
         data = load("cifar10", options.root)
