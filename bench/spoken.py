@@ -87,8 +87,7 @@ def main() -> None:
     names = voices()
     x_train, y_train = pictures(TRAIN, [v for i, v in enumerate(names) if i % TEST_VOICES], 0, "Training pictures")
     x_test, y_test = pictures(TEST, names[::TEST_VOICES], 1, "Test pictures")
-    words = np.array(WORDS)
-    np.savez_compressed(options.out, x_train=x_train, y_train=words[y_train], x_test=x_test, y_test=words[y_test])
+    np.savez_compressed(options.out, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
 
 
 if __name__ == "__main__":
