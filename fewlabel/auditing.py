@@ -218,6 +218,17 @@ def by_class(audit: Audit) -> dict[str, tuple[int, int]]:
     return found
 
 
+def measured(run: RunDirectory, noun: str) -> list[str]:
+    """What the audit of a run found, for its report; nothing without answers."""
+    audit = read_audit(run)
+    if audit is None or not audit.answers:
+        return []
+    first = (
+        f"Accuracy of the predictions: {audit.accuracy(audit.guesses)}, by your audit of {len(audit.answers)} {noun}."
+    )
+    return [first, *summary(Answered(audit, {}), noun)[1:]]
+
+
 def summary(answered: Answered, noun: str) -> list[str]:
     """The result in words."""
     audit = answered.audit

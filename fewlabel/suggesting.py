@@ -21,7 +21,7 @@ from .guessing import Prepared, nearest, parts_of
 from .model import load_model
 from .predictions import write_sheet
 from .runs import RunDirectory
-from .runs.audited import audited_examples
+from .runs.audited import audited_before
 from .runs.choose import choose_encoder
 from .runs.resume import load_data
 from .terminal import Terminal
@@ -184,11 +184,13 @@ def suggest_examples(
         return suggest_next(data, n, RunDirectory(run), labels, subfolders, root, seed, known)
     examples, rows = comparable_examples(data, labels, encoder, root, roles, value_range, subfolders, terminal)
     before = known_labels(data, examples, known)
+    labelled = before != UNLABELLED
     by_folder = known is None and labels is None and subfolders is None and Path(data).is_dir() and data not in NAMED
-    if by_folder and (before != UNLABELLED).all():
+    if by_folder and labelled.all():
         raise UserError(f"all {examples.kind.noun} lie in subfolders, which are their labels. {NO_CLASSES}")
-    if by_folder and (before != UNLABELLED).any() and terminal:
+    if by_folder and labelled.any() and terminal:
         terminal.say(f"What is in subfolders counts as labelled. {NO_CLASSES}")
+    leave_out(before, examples, audited_before(source_of(data)))  # `train` would refuse them
     return examples, find_suggestions(rows, n, before, seed=seed)
 
 
@@ -249,10 +251,19 @@ def suggest_next(
     rows = examples.kind.rows(examples.inputs)
     features = model.features(examples) if rows is None else rows.numpy()
     known = known_labels(data, examples, names)
-    source = data if data in NAMED else str(Path(data).resolve())
-    before = {*run.labelled_names(), *audited_examples(run.path.absolute().parent, source)}
-    known[[position for position, name in enumerate(examples.names) if name in before]] = 0
+    leave_out(known, examples, {*run.labelled_names(), *audited_before(source_of(data), run)})
     return examples, find_suggestions(features, n, known, probabilities, seed)
+
+
+def source_of(data: str) -> str:
+    """The data as recipes of runs name them."""
+    return data if data in NAMED else str(Path(data).resolve())
+
+
+def leave_out(known: NDArray[np.int64], examples: Examples, names: Collection[str]) -> None:
+    """Let examples of these names count as labelled."""
+    if names:
+        known[[position for position, name in enumerate(examples.names) if name in names]] = 0
 
 
 def known_labels(data: str, examples: Examples, names: Collection[str] | None = None) -> NDArray[np.int64]:

@@ -1,7 +1,8 @@
 """Did the unlabelled examples help, compared with training on the labels alone?"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -63,13 +64,18 @@ def make_verdict(truth: Tensor | None, run: Tensor | None, floor: Tensor | None,
     )
 
 
-def verdict_in_words(found: Verdict, noun: str, labels: int, run: str, suggest: str = "") -> list[str]:
-    """Whether the unlabelled examples helped, and what to do next. `suggest` is the command that suggests examples."""
-    if not found.tested:
-        return what_is_not_known(found, noun, run)
-    accuracy = found.right / found.tested
+def verdict_in_words(
+    found: Verdict, noun: str, labels: int, run: str, suggest: str = "", measured: Sequence[str] = ()
+) -> list[str]:
+    """Whether the unlabelled examples helped, and what to do next.
+
+    `suggest` is the command that suggests examples; `measured` are sentences about the accuracy, by an audit.
+    """
     suggest = suggest or f"fewlabel suggest DATA --run {run}"
     more = f"To do better, label more {noun}: `{suggest}` lists the most useful ones."
+    if not found.tested:
+        return [*measured, more] if measured else what_is_not_known(found, noun, run)
+    accuracy = found.right / found.tested
     if found.floor_right is None:
         return [f"{accuracy:.1%} of {found.tested:,} test {noun} are right.", more]
     mean, low, high = found.difference
@@ -96,5 +102,5 @@ def what_is_not_known(found: Verdict, noun: str, run: str) -> list[str]:
         )
     return [
         *sentences,
-        f"To measure it, label 30 {noun}: `fewlabel audit {run} -n 30 -o audit.csv`.",
+        f"To measure it, label 30 {noun}: `fewlabel audit {run} -n 30 -o {Path(run).name}-audit.csv`.",
     ]

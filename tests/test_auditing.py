@@ -113,7 +113,7 @@ def test_the_round(place: Path) -> None:
     train = ("train", "photos", "--labels", "labels.csv", "--encoder", "none", "--steps", "30", "--threads", "1")
     told = done(*train, "--out", "runs/first", cwd=place)
     assert "Labels: blue 4, red 4." in told
-    assert "fewlabel audit runs/first -n 30 -o audit.csv" in told
+    assert "fewlabel audit runs/first -n 30 -o first-audit.csv" in told
     assert "no audit yet" in fewlabel("audit", "runs/first", "--answers", "labels.csv", cwd=place).stderr
     told = done("audit", "runs/first", "-n", "10", "-o", "audit.csv", cwd=place)
     assert "10 images to label: audit.csv (images shown in audit.html)" in told
@@ -121,8 +121,8 @@ def test_the_round(place: Path) -> None:
         rows = list(csv.DictReader(file))
     assert len(rows) == 10 and all(set(row) == {"file", "label"} and not row["label"] for row in rows)
     assert (place / "audit.html").read_text().count("<img") == 10
-    again = fewlabel("audit", "runs/first", "-n", "10", "-o", "more.csv", cwd=place)
-    assert again.returncode == 2 and "has an audit without answers" in again.stderr
+    twice = fewlabel("audit", "runs/first", "-n", "10", "-o", "more.csv", cwd=place)
+    assert twice.returncode == 2 and "has an audit without answers" in twice.stderr
 
     def answer(row: dict[str, str]) -> str:
         return "Red " if int(row["file"][:2]) % 2 == 0 else "blue"  # in another case, as people write
@@ -137,13 +137,25 @@ def test_the_round(place: Path) -> None:
     right = sum(guesses[row["file"]] == answer(row).strip().lower() for row in rows[:-2])
     assert "9 of 10 images answered. Accuracy of the predictions: " in told
     assert right >= 7 and "95% interval" in told
+    for again in (False, True):  # after the audit, and made anew
+        assert not again or done("report", "runs/first", cwd=place)
+        page = (place / "runs/first/report.html").read_text()
+        assert "Accuracy of the predictions: " in page and "by your audit of 9 images" in page
+        assert "is unknown" not in page
 
     (place / "audit.csv").write_text((place / "audit.csv").read_text().replace("Red", "red"))
     words = (*train, "--labels", "audit.csv", "--out", "runs/second")
     refused = fewlabel(*words, cwd=place)
     assert refused.returncode == 2
-    assert "labelled examples were drawn for the audit of" in refused.stderr and "--spend-audit" in refused.stderr
+    assert "examples that were drawn for the audit of" in refused.stderr and "--spend-audit" in refused.stderr
+    named = refused.stderr.split("have labels here: ")[1].split(". Once")[0].split(", ")
+    assert set(named) == {row["file"] for row in rows[:-2]}  # those with a class
     assert not (place / "runs/second/recipe.json").exists()
+    elsewhere = fewlabel(*words[:-1], "elsewhere/second", cwd=place)
+    assert elsewhere.returncode == 2 and elsewhere.stderr == refused.stderr
+    done("suggest", "photos", "-n", "20", "-o", "more.csv", "--labels", "labels.csv", "--encoder", "lite0", cwd=place)
+    suggested = {line.split(",")[0] for line in (place / "more.csv").read_text("utf-8-sig").splitlines()[1:]}
+    assert len(suggested) > 5 and not suggested & {row["file"] for row in rows}
     told = done(*words, "--spend-audit", cwd=place)
     assert "Left out of training because they are labelled (none): 1." in told
     assert f"{8 + 8} labelled" in told

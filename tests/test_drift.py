@@ -392,7 +392,7 @@ def test_drift_of_arrays_with_a_test_part(tmp_path: Path) -> None:
     said = " ".join(done.stdout.split())
     assert "Accuracy without augmentation: 100.0%." in said
     assert said.count("changes the meaning") == 1
-    assert "Disable them in training: fewlabel train bars.npz --without horizontal-flip" in said
+    assert "In training from scratch, disable them: fewlabel train bars.npz --without horizontal-flip" in said
     assert "Careful" not in said
     assert "If all 2 augmentations were harmless, 0.2 would be flagged by chance on average" in said
     assert "Even one-pixel-shift" not in said

@@ -52,7 +52,10 @@ def test_what_is_not_known() -> None:
     sentences = verdict_in_words(make_verdict(None, None, None, 0.875), "images", 8, "runs/x")
     assert sentences[0] == "Without a test set, the accuracy of the predictions is unknown."
     assert "12.5% of the unlabelled images" in sentences[1]
-    assert "fewlabel audit runs/x -n 30 -o audit.csv" in sentences[2]
+    assert "fewlabel audit runs/x -n 30 -o x-audit.csv" in sentences[2]
+    found = make_verdict(None, None, None, 0.875)
+    measured = verdict_in_words(found, "images", 8, "runs/x", measured=["90% are right."])
+    assert measured[0] == "90% are right." and "fewlabel suggest DATA --run runs/x" in measured[1]
     assert len(verdict_in_words(make_verdict(None, None, None, None), "images", 8, "runs/x")) == 2
     alone = make_verdict(torch.tensor([0, 1]), torch.tensor([0, 0]), None, None)
     assert verdict_in_words(alone, "images", 8, "r")[0] == "50.0% of 2 test images are right."

@@ -5,9 +5,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ..auditing import start_audit, summary, take_answers
+from ..auditing import measured, start_audit, summary, take_answers
 from ..model import load_model
+from ..run_files import REPORT
 from ..runs import RunDirectory
+from ..runs.finish import remake_report
 from ..suspicious import suspicious_labels
 from .outputs import check_output
 
@@ -35,6 +37,9 @@ def audit(
             draw(directory, n, Path(output), root, overwrite)
         else:
             tell(directory, Path(answers), root)
+    if answers is not None:
+        remake_report(directory, root, measured(directory, load_model(directory.path).kind.noun))
+        print(f"Report: {directory / REPORT}")
 
 
 def draw(run: RunDirectory, n: int, path: Path, root: str | None, overwrite: bool) -> None:

@@ -1,5 +1,6 @@
 """drift: which augmentations change the meaning of pictures."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +8,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from ..data import load
+from ..data import is_folder, load
 from ..drift import advice, measure, remarks, write_drifts
 from ..errors import UserError
 
@@ -37,6 +38,8 @@ def drift(
     if Path(out).exists() and not Path(out).is_dir():
         raise UserError(f"{out} is not a folder: choose another --out.")
     dataset = load(data, root, labels=labels, test=test, size=size)
+    given = {"--labels": labels, "--test": test, "--root": root}
+    files = [word for flag, value in given.items() if value for word in (flag, value)]
     chosen = [name.strip() for name in (only or "").split(",") if name.strip()]
     plain, drifts = measure(
         dataset, labels_per_class=labels_per_class, operations=chosen, seeds=seeds, network=network, jobs=jobs
@@ -53,5 +56,11 @@ def drift(
     for remark in remarks(dataset, drifts, seeds):
         console.print(remark)
     if flags := advice(drifts):
-        console.print(f"Disable them in training: fewlabel train {data} {flags} ...", soft_wrap=True, markup=False)
+        command = shlex.join(["fewlabel", "train", data, *files])
+        console.print(f"In training from scratch, disable them: {command} {flags}", soft_wrap=True, markup=False)
+        if is_folder(data):
+            console.print(
+                "With an encoder, the default for photos, no augmentation is used, so leave --without out: for photos "
+                "an encoder is far better than training from scratch."
+            )
     console.print(f"Pictures before and after: {Path(out) / 'drift.png'}", soft_wrap=True, markup=False)

@@ -57,4 +57,5 @@ def studio(
         print(f"Open {address}\nStop with Ctrl-C: every label is saved at once.", flush=True)
 
     serve(project, host, port, not no_browser, say)
-    print(f"Stopped. Your labels are in {project.book.path}")
+    saved = f"Your labels are in {project.book.path}" if project.book.path.exists() else "No label was given."
+    print(f"Stopped. {saved}")

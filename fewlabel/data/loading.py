@@ -100,7 +100,8 @@ def load(
         )
     if path.suffix or len(path.parts) > 1 or name.endswith("/"):
         raise UserError(f"there is no folder or .npz file {name}.")
-    raise unknown("data set or folder", name, NAMED)
+    nearby = sorted(f"{entry.name}/" for entry in Path().iterdir() if entry.is_dir() and entry.name[0] != ".")
+    raise unknown("data set or folder", name, [*NAMED, *nearby])
 
 
 def refuse_given(options: dict[str, Any], why: str) -> None:

@@ -1,6 +1,7 @@
 """Finish a run: write model, predictions and report; and rewrite a report from the files on disk."""
 
 import json
+from collections.abc import Sequence
 
 import torch
 
@@ -61,8 +62,9 @@ def finish(
         terminal.say(f"Test accuracy: {main.accuracy:.2%}{beside}")
     if expected is not None:
         terminal.say(
-            f"Confidence is calibrated on your labels: predicted from the others, {expected.labels} held-out labels "
-            f"suggest an accuracy of about {expected.accuracy:.0%}."
+            f"Confidence is calibrated on {expected.labels} of your labels, each predicted from the others: about "
+            f"{expected.accuracy:.0%} right. That is not the accuracy on the rest: suggested or corrected "
+            f"{dataset.train.kind.noun} are not a random sample."
         )
     for sentence in verdict_of(findings):
         terminal.say(sentence)
@@ -107,7 +109,10 @@ def finish_pretraining(directory: RunDirectory, plan: Plan, result: StageResult,
 
     as_encoder(plan, result).save(directory.path)
     write_pretraining_report(directory / REPORT, plan, result, str(directory.path))
-    terminal.say(f"To train a classifier on top: {command_on_top(plan, str(directory.path), 'train')}")
+    labelled = result.dataset.train.known > 0
+    for command, why in (("suggest", "To find out what to label"), ("train", "To train a classifier on top")):
+        if command == "train" or not labelled:
+            terminal.say(f"{why}: {command_on_top(plan, str(directory.path), command, labelled)}")
     terminal.say(f"Report: {directory / REPORT}")
 
 
@@ -135,8 +140,11 @@ def write_missing_predictions(
         terminal.say(f"Predictions: {directory / PREDICTIONS}")
 
 
-def remake_report(run: RunDirectory, root: str | None = None) -> None:
-    """Write report.html of a finished run anew, from its files and its data, and predictions.csv if it is missing."""
+def remake_report(run: RunDirectory, root: str | None = None, measured: Sequence[str] = ()) -> None:
+    """Write report.html of a finished run anew, from its files and its data, and predictions.csv if it is missing.
+
+    `measured` are sentences about the accuracy that an audit has found.
+    """
     from .report import Findings, write_pretraining_report, write_report
 
     plan, dataset = data_of_run(run, root)
@@ -152,8 +160,9 @@ def remake_report(run: RunDirectory, root: str | None = None) -> None:
         predictions, positions = predict_unlabelled(plan, dataset, model)
         predicted = None if dataset.test is None else model.evaluate(dataset.test).probabilities.argmax(1)
         history, floor, first = run.finished_history(), run.history(FLOOR), run.history(FIRST_STAGE)
+        verdict, place = read_verdict(run), str(run.path)
         findings = Findings(
-            plan, dataset, history, floor, first, predicted, positions, predictions, read_verdict(run), str(run.path)
+            plan, dataset, history, floor, first, predicted, positions, predictions, verdict, place, measured
         )
         write_report(run / REPORT, findings)
 

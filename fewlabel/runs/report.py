@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..data import NAMED, Dataset, Examples
+from ..data import NAMED, Dataset, Examples, is_folder
 from ..evaluate import confusion, features_by
 from ..pages import Shown, write_page
 from ..predictions import Predictions
@@ -43,6 +43,7 @@ class Findings:
     predictions: Predictions
     verdict: Verdict | None = None  # None of runs that an earlier version made
     run: str = "RUN"  # the directory, to be typed
+    measured: Sequence[str] = ()  # about the accuracy, by an audit
 
 
 def write_report(path: Path, found: Findings) -> None:
@@ -83,9 +84,10 @@ def contents(found: Findings) -> dict[str, Any]:
 
 def verdict_of(found: Findings) -> list[str]:
     if found.verdict is None:
-        return []
+        return [*found.measured]
     suggest = command_on_data(found.plan, "suggest", "--run", found.run, "-o", "more.csv")
-    return verdict_in_words(found.verdict, found.dataset.train.kind.noun, len(found.plan.labelled), found.run, suggest)
+    noun, labels = found.dataset.train.kind.noun, len(found.plan.labelled)
+    return verdict_in_words(found.verdict, noun, labels, found.run, suggest, found.measured)
 
 
 def first_stage(plan: Plan | None, history: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -144,7 +146,7 @@ def write_pretraining_report(path: Path, plan: Plan, result: StageResult, run: s
         "title": f"{plan.recipe.method} on {result.dataset.name}",
         "noun": train.kind.noun,
         "count": f"{len(train):,}",
-        "commands": {name: command_on_top(plan, run, name) for name in ("train", "suggest")},
+        "commands": {name: command_on_top(plan, run, name, train.known > 0) for name in ("train", "suggest")},
         "first": first_stage(plan, result.history),
         "alike": alike(result),
         "skipped": train.skipped,
@@ -153,9 +155,11 @@ def write_pretraining_report(path: Path, plan: Plan, result: StageResult, run: s
     write_page(path, "pretrained.html.jinja", contents)
 
 
-def command_on_top(plan: Plan, run: str, command: str) -> str:
-    """The command to run next, on the features of a run without labels."""
+def command_on_top(plan: Plan, run: str, command: str, labelled: bool) -> str:
+    """The command to run next, on the features of a run without labels; are there labels in its data?"""
     more = ["-n", "20", "-o", "to-label.csv"] if command == "suggest" else []
+    if command == "train" and not labelled and is_folder(plan.recipe.data):
+        more = ["--labels", "to-label.csv"]
     return command_on_data(plan, command, "--encoder", run, *more)
 
 

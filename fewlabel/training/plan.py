@@ -202,6 +202,9 @@ def default_rate(network: str) -> float:
 def choose_labelled(recipe: Recipe, dataset: Dataset) -> Tensor:
     """Positions of the examples whose label may be used: all labelled ones, or a number per class."""
     train, per_class = dataset.train, recipe.labels_per_class
+    if not train.known and recipe.labels:
+        files = " and ".join([recipe.labels] if isinstance(recipe.labels, str) else recipe.labels)
+        raise UserError(f"no row of {files} has a class yet: fill in the column label, or confirm predictions.")
     if not train.known:
         raise UserError(f"{dataset.name} has no labelled {train.kind.noun}: give some {train.kind.label_places}.")
     if len(train.classes) < 2:

@@ -224,6 +224,7 @@ FOLDERS = {
     "missing file": ("names nothing.jpg", "file,label\nnothing.jpg,cherry\n"),
     "no header": ("it needs a header", "99.jpg,cherry\n"),
     "no labels": ("no labelled image", None),
+    "empty labels": ("labels.csv has a class yet: fill in the column label", "file,label\n00-0.jpg,\n00-1.jpg,\n"),
     "class folder without labels": ("class 'kiwi' of folder has no labelled image", "file,label\n00-0.jpg,cherry\n"),
 }
 

@@ -181,6 +181,13 @@ def test_settings_of_folders_are_refused_for_named_sets(setting: str) -> None:
         load("digits", **{setting: value})
 
 
+def test_unknown_name_is_answered_with_a_folder_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "photos").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="unknown data set or folder 'photo': did you mean photos/"):
+        load("photo")
+
+
 @pytest.mark.parametrize(
     ("name", "near"), [("cifar", "cifar10"), ("digit", "digits"), ("fashionmnist", "fashion-mnist")]
 )

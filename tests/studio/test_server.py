@@ -251,5 +251,5 @@ def test_other_hosts_are_warned_of(tiles: tuple[Path, dict[str, str]], tmp_path:
     assert server.request("/", headers={"host": "evil.example"})[0] == 403
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=30)
-    assert process.returncode == 0 and "Your labels are in" in output
+    assert process.returncode == 0 and "No label was given." in output
     assert "lets other machines connect" in errors and "Traceback" not in errors
