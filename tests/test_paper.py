@@ -691,7 +691,7 @@ def test_an_interrupted_table_goes_on_and_is_shown(tmp_path: Path, capsys: pytes
     words = ("paper", "run", "table7", "--scale", "smoke", "--out", "out", "--jobs", "1")
     process = start(*words, cwd=tmp_path)
     assert process.stdout and process.stderr
-    assert process.stdout.readline().startswith("6 runs, 0 of them done. The others will take about ")
+    assert process.stdout.readline().startswith("6 runs, 0 of them done. The others will take ")
     first = process.stdout.readline()
     assert first.startswith("digits, 2 a class, icl-ssl with icl.weight 0.5, icl.share 1.0, seed 0: ")
     os.kill(process.pid, signal.SIGINT)

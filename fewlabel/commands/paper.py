@@ -49,7 +49,8 @@ def run(
         raise UserError(f"{name} has no runs to distribute: leave out --backend and --scheduler.")
     if recipes := recipes_of(name, scale, root, data):
         left, seconds = estimate(recipes, Path(out), jobs)
-        when = f"about {duration(seconds)}{' on this machine' if scheduler else ''}"
+        when = "less than a minute" if seconds < 60 else f"about {duration(seconds)}"
+        when += " on this machine" if scheduler else ""
         print(f"{len(recipes)} runs, {len(recipes) - left} of them done. The others will take {when}.", flush=True)
         make_folder(Path(out))
     failed = []

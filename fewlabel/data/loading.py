@@ -18,7 +18,7 @@ from .kind import Kind
 from .labels import LabelFiles
 from .named import NAMED
 from .npz import read_npz
-from .records import SUFFIXES
+from .records import SUFFIXES, open_records
 from .row_files import Roles, RowFile, is_row_file
 from .row_kind import RowKind, read_row_file
 from .table_kind import TableKind, table_kind
@@ -111,9 +111,15 @@ def refuse_given(options: dict[str, Any], why: str) -> None:
             raise UserError(f"{flag} {why}.")
 
 
+def roles_in_training(path: Path, roles: Roles, labels: LabelFiles, test: str | Path | None) -> Roles:
+    """The roles of columns in the training file: beside label files, the column of classes may be of the test alone."""
+    beside = labels is not None and test is not None and roles.label is not None
+    return replace(roles, label=None) if beside and roles.label not in open_records(path).header else roles
+
+
 def load_rows(path: Path, roles: Roles, labels: LabelFiles, test: str | Path | None, encoder: str | None) -> Dataset:
     """Texts where a column of texts is named, else rows of a table."""
-    file = RowFile(path, roles)
+    file = RowFile(path, roles_in_training(path, roles, labels, test))
     kind: RowKind
     if roles.text is not None:
         if encoder in (None, NONE):
@@ -126,6 +132,8 @@ def load_rows(path: Path, roles: Roles, labels: LabelFiles, test: str | Path | N
         )
     else:
         kind, notes = table_kind(file)
+    if roles.label is not None:
+        kind = kind.with_label_column(roles.label)  # of the test file, if not of this one
     dataset = read_row_file(file, kind, labels, test)
     return replace(dataset, notes=(*notes, *dataset.notes))
 

@@ -63,6 +63,28 @@ def test_typed_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "already finished" in done(*TEXT_WORDS[:6], *TRAIN, "run", "--resume", cwd=tmp_path)
 
 
+def test_classes_in_a_label_file_and_in_a_column_of_the_test(place: Path, tmp_path: Path) -> None:
+    """The training file has no column of classes; --label-column is that of the test file."""
+    header, *rows = [line.split(";") for line in (place / "fruit.csv").read_text().splitlines()]
+    bare = [["key", *header[:-1]], *([f"r{n}", *row[:-1]] for n, row in enumerate(rows))]
+    (tmp_path / "bare.csv").write_text("".join(";".join(row) + "\n" for row in bare))
+    labels = "".join(f"r{n},{row[-1]}\n" for n, row in enumerate(rows) if row[-1])
+    (tmp_path / "labels.csv").write_text(f"file,label\n{labels}")
+    test = "\n".join(
+        [
+            "key" + ";" + line if n == 0 else f"t{n};{line}"
+            for n, line in enumerate((place / "fruit-test.csv").read_text().splitlines())
+        ]
+    )
+    (tmp_path / "test.csv").write_text(test)
+    words = ("train", "bare.csv", "--labels", "labels.csv", "--id-column", "key", "--label-column", "fruit")
+    told = done(*words, "--test", "test.csv", *TRAIN, "run", cwd=tmp_path)
+    assert "Test accuracy: " in told and "9 labelled, 3 classes" in told
+    again = done("evaluate", "run", "test.csv", cwd=tmp_path)
+    assert f"Accuracy: {told.split('Test accuracy: ')[1].split('%')[0]}%" in again
+    assert "unknown column of" in refused(*words, *TRAIN, "x", cwd=tmp_path)
+
+
 def test_predictions_show_the_text(place: Path) -> None:
     found = rows_of(place / "run/predictions.csv")
     assert len(found) == len(TEXTS) - 6
