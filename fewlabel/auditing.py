@@ -20,6 +20,7 @@ from .errors import UserError
 from .files import write_json
 from .run_files import AUDIT, FLOOR, PREDICTIONS
 from .runs import RunDirectory
+from .runs.audited import audited_before
 
 STRATA = 5
 LEAST = 10  # answers for the statement about one class
@@ -183,7 +184,7 @@ def take_answers(run: RunDirectory, path: Path) -> Answered:
     """Store the answers of a person."""
     from .model import load_model
 
-    audit = read_audit(run)
+    audit = read_audit(run) or audit_of_another(run, path)
     if audit is None:
         raise UserError(f"{run.path} has no audit yet: fewlabel audit {run.path} -n 30 -o audit.csv.")
     classes = load_model(run.path).classes
@@ -206,6 +207,25 @@ def take_answers(run: RunDirectory, path: Path) -> Answered:
     audit.answers = answers
     write_json(run / AUDIT, asdict(audit))
     return Answered(audit, strange)
+
+
+def audit_of_another(run: RunDirectory, path: Path) -> Audit | None:
+    """The audit of another run of the same data, for which a file holds the answers, with the guesses of this run.
+
+    Its examples are as good a sample for this run: it has not been trained on them.
+    """
+    data = (run.facts() or {})["recipe"]["data"]
+    named = [name for name, _, _ in read_answers(path)]
+    runs = audited_before(data, run)
+    other = read_audit(RunDirectory(runs[named[0]])) if named and named[0] in runs else None
+    if other is None or not (run / PREDICTIONS).exists():
+        return None
+    drawn = set(other.names)
+    guesses = {name: guess for name, _, guess in read_answers(run / PREDICTIONS) if name in drawn}
+    floor = {name: guess for name, guess in floor_guesses(run).items() if name in drawn}
+    if guesses.keys() != drawn:
+        return None
+    return Audit(other.strata, other.sizes, guesses, floor if len(floor) == len(drawn) else {})
 
 
 def by_class(audit: Audit) -> dict[str, tuple[int, int]]:

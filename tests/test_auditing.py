@@ -156,6 +156,14 @@ def test_the_round(place: Path) -> None:
     done("suggest", "photos", "-n", "20", "-o", "more.csv", "--labels", "labels.csv", "--encoder", "lite0", cwd=place)
     suggested = {line.split(",")[0] for line in (place / "more.csv").read_text("utf-8-sig").splitlines()[1:]}
     assert len(suggested) > 5 and not suggested & {row["file"] for row in rows}
+    done(*train, "--seed", "5", "--out", "runs/again", cwd=place)  # another run: the same answers measure it too
+    told = done("audit", "runs/again", "--answers", "audit.csv", cwd=place)
+    first, other = (json.loads((place / f"runs/{name}/audit.json").read_text()) for name in ("first", "again"))
+    assert (first["strata"], first["sizes"], first["answers"]) == (other["strata"], other["sizes"], other["answers"])
+    with open(place / "runs/again/predictions.csv", newline="", encoding="utf-8-sig") as file:
+        predicted = {row["file"]: row["guess"] for row in csv.DictReader(file)}
+    assert other["guesses"] == {name: predicted[name] for name in first["guesses"]}
+    assert "9 of 10 images answered. Accuracy of the predictions: " in told
     told = done(*words, "--spend-audit", cwd=place)
     assert "Left out of training because they are labelled (none): 1." in told
     assert f"{8 + 8} labelled" in told

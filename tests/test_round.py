@@ -66,7 +66,7 @@ def test_the_whole_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "suggest photos/ -n 12 --run": lambda: fill(tmp_path / "more.csv", label),
     }
     commands = re.findall(r"^fewlabel (.+)$", PAGE.read_text(), re.MULTILINE)
-    assert len(commands) == 7
+    assert len(commands) == 8
     for command in commands:
         quick = " --steps 60 --threads 1" if command.startswith("train") else ""
         result = fewlabel(*shlex.split(command + quick), cwd=tmp_path)
