@@ -65,32 +65,41 @@ def make_verdict(truth: Tensor | None, run: Tensor | None, floor: Tensor | None,
 
 
 def verdict_in_words(
-    found: Verdict, noun: str, labels: int, run: str, suggest: str = "", measured: Sequence[str] = ()
+    found: Verdict,
+    noun: str,
+    labels: int,
+    run: str,
+    suggest: str = "",
+    measured: Sequence[str] = (),
+    unlabelled: bool = True,
 ) -> list[str]:
     """Whether the unlabelled examples helped, and what to do next.
 
-    `suggest` is the command that suggests examples; `measured` are sentences about the accuracy, by an audit.
+    `suggest` is the command that suggests examples; `measured` are sentences about the accuracy, by an audit. Without
+    `unlabelled` examples there is nothing to compare or to suggest.
     """
     suggest = suggest or f"fewlabel suggest DATA --run {run}"
-    more = f"To do better, label more {noun}: `{suggest}` lists the most useful ones."
+    more = [f"To do better, label more {noun}: `{suggest}` lists the most useful ones."] if unlabelled else []
     if not found.tested:
-        return [*measured, more] if measured else what_is_not_known(found, noun, run)
+        return [*measured, *more] if measured else what_is_not_known(found, noun, run)
     accuracy = found.right / found.tested
     if found.floor_right is None:
-        return [f"{accuracy:.1%} of {found.tested:,} test {noun} are right.", more]
+        return [f"{accuracy:.1%} of {found.tested:,} test {noun} are right.", *more]
     mean, low, high = found.difference
     interval = f"{mean:+.1f} points, 95% interval {low:+.1f} to {high:+.1f}"
     beside = f"{accuracy:.1%} of {found.tested:,} test {noun} are right, with the {labels} labels alone "
     beside += f"{found.floor_right / found.tested:.1%} ({interval})."
+    if not unlabelled:
+        return [beside]
     if low > 0 and found.clear:
-        return [f"The unlabelled {noun} helped: {beside}", more]
+        return [f"The unlabelled {noun} helped: {beside}", *more]
     if high < 0 and found.clear:
         return [
             f"The unlabelled {noun} lowered the accuracy: {beside}",
             "Train with --method supervised, check the labels with `fewlabel audit`, or label more: "
             f"`{suggest}` lists the most useful {noun}.",
         ]
-    return [f"The unlabelled {noun} made no clear difference: {beside}", more]
+    return [f"The unlabelled {noun} made no clear difference: {beside}", *more]
 
 
 def what_is_not_known(found: Verdict, noun: str, run: str) -> list[str]:

@@ -54,6 +54,8 @@ def test_what_is_not_known() -> None:
     assert "12.5% of the unlabelled images" in sentences[1]
     assert "fewlabel audit runs/x -n 30 -o x-audit.csv" in sentences[2]
     found = make_verdict(None, None, None, 0.875)
+    complete = verdict_in_words(made(60, 20, 5, 15), "images", 8, "runs/x", unlabelled=False)
+    assert len(complete) == 1 and complete[0].startswith("80.0% of 100 test images are right, with the 8 labels alone")
     measured = verdict_in_words(found, "images", 8, "runs/x", measured=["90% are right."])
     assert measured[0] == "90% are right." and "fewlabel suggest DATA --run runs/x" in measured[1]
     assert len(verdict_in_words(make_verdict(None, None, None, None), "images", 8, "runs/x")) == 2

@@ -87,7 +87,8 @@ def verdict_of(found: Findings) -> list[str]:
         return [*found.measured]
     suggest = command_on_data(found.plan, "suggest", "--run", found.run, "-o", "more.csv")
     noun, labels = found.dataset.train.kind.noun, len(found.plan.labelled)
-    return verdict_in_words(found.verdict, noun, labels, found.run, suggest, found.measured)
+    unlabelled = len(found.positions) > 0
+    return verdict_in_words(found.verdict, noun, labels, found.run, suggest, found.measured, unlabelled)
 
 
 def first_stage(plan: Plan | None, history: list[dict[str, Any]]) -> dict[str, Any] | None:

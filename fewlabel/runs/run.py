@@ -197,6 +197,11 @@ def introduce_labels(terminal: Terminal, plan: Plan, dataset: Dataset) -> None:
     counts = train.labels[plan.labelled].bincount(minlength=len(train.classes)).tolist()
     named = [f"{name} {count}" for name, count in zip(train.classes, counts, strict=True)]
     terminal.say(f"Labels: {listed(named)}.")
+    if len(plan.labelled) == len(train):
+        terminal.say(
+            f"All {noun} are labelled, so there is nothing to learn from without labels. To see what few labels are "
+            "worth, use --labels-per-class."
+        )
     if test is None:
         terminal.say("No test set was given (--test), so no test accuracy is reported.")
     else:

@@ -108,6 +108,7 @@ def test_training_with_a_test_folder_and_class_subfolders(tmp_path: Path, capsys
     assert main(words) == 0
     out = capsys.readouterr().out
     assert "15 labelled, 3 classes; horizontal flips off" in out
+    assert "All images are labelled" in out and "fewlabel suggest" not in out
     assert "9 test images" in out
     assert "Test accuracy:" in out
     facts = json.loads((tmp_path / "run" / "recipe.json").read_text())
