@@ -57,7 +57,7 @@ def contents(found: Findings) -> dict[str, Any]:
     most, least = certainty(found)
     test = dataset.test
     return {
-        "title": f"{plan.recipe.method} on {dataset.name}",
+        "title": f"{dataset.name}: {len(plan.labelled)} labels, {len(train.classes)} classes",
         "noun": train.kind.noun,
         "verdict": verdict_of(found),
         "numbers": headline(found),
@@ -208,7 +208,7 @@ def alarm_boxes(plan: Plan, history: Sequence[dict[str, Any]]) -> dict[str, list
 
 
 def certainty(found: Findings) -> tuple[list[Shown], list[Shown]]:
-    """The unlabelled training examples with the highest and with the lowest confidence."""
+    """The unlabelled training examples with the highest confidence of each class, and those with the lowest of all."""
     train, confidence = found.dataset.train, found.predictions.confidence
 
     def gallery(rows: Tensor) -> list[Shown]:
@@ -218,7 +218,16 @@ def certainty(found: Findings) -> tuple[list[Shown], list[Shown]]:
             for r, label in zip(rows.tolist(), labels, strict=True)
         ]
 
-    return gallery(largest(confidence, PICTURES)), gallery(smallest(confidence, PICTURES))
+    return gallery(largest_of_each(found.predictions.probabilities)), gallery(smallest(confidence, PICTURES))
+
+
+def largest_of_each(probabilities: Tensor) -> Tensor:
+    """Positions of the most confident predictions of each class, about PICTURES in all."""
+    confidence, guesses = probabilities.max(1)
+    predicted = guesses.bincount().nonzero().flatten()[:PICTURES].tolist()
+    each = PICTURES // max(1, len(predicted))
+    places = [(guesses == k).nonzero().flatten() for k in predicted]
+    return torch.cat([torch.empty(0, dtype=torch.int64), *(rows[largest(confidence[rows], each)] for rows in places)])
 
 
 def largest(values: Tensor, count: int) -> Tensor:

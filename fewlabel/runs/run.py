@@ -167,7 +167,9 @@ def introduce(terminal: Terminal, plan: Plan, dataset: Dataset, directory: RunDi
     if train.skipped:
         terminal.say(f"{len(train.skipped)} {noun} could not be read and are left out; the report lists them.")
     introduce_labels(terminal, plan, dataset)
-    device = f"{plan.device} ({torch.get_num_threads()} threads)" if plan.device.type == "cpu" else str(plan.device)
+    threads = torch.get_num_threads()
+    on_cpu = f"cpu ({threads} thread{'s' if threads > 1 else ''})"
+    device = on_cpu if plan.device.type == "cpu" else str(plan.device)
     if ranks.count > 1:
         device = f"{ranks.count} processes, each on {device}"
     for stage in (plan.first, plan):

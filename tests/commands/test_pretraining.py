@@ -32,8 +32,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = fewlabel(*WORDS, "run", cwd=place)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "simclr, cnn on cpu (1 threads), 24 steps, without labels; then:" in done.stdout
-    assert "icl-ssl, mlp on cpu (1 threads), 24 steps, into run" in done.stdout
+    assert "simclr, cnn on cpu (1 thread), 24 steps, without labels; then:" in done.stdout
+    assert "icl-ssl, mlp on cpu (1 thread), 24 steps, into run" in done.stdout
     return place / "run"
 
 
