@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,8 @@ def load(
         )
     if path.suffix or len(path.parts) > 1 or name.endswith("/"):
         raise UserError(f"there is no folder or .npz file {name}.")
-    nearby = sorted(f"{entry.name}/" for entry in Path().iterdir() if entry.is_dir() and entry.name[0] != ".")
-    raise unknown("data set or folder", name, [*NAMED, *nearby])
+    nearby = sorted(f"{entry.name}/" for entry in Path().iterdir() if entry.is_dir())
+    raise unknown("data set or folder", name, [*NAMED, *get_close_matches(name, nearby)])
 
 
 def refuse_given(options: dict[str, Any], why: str) -> None:
