@@ -238,11 +238,14 @@ def by_class(audit: Audit) -> dict[str, tuple[int, int]]:
     return found
 
 
-def measured(run: RunDirectory, noun: str) -> list[str]:
+def measured(run: RunDirectory) -> list[str]:
     """What the audit of a run found, for its report; nothing without answers."""
     audit = read_audit(run)
     if audit is None or not audit.answers:
         return []
+    from .model import load_model
+
+    noun = load_model(run.path).kind.noun
     first = (
         f"Accuracy of the predictions: {audit.accuracy(audit.guesses)}, by your audit of {len(audit.answers)} {noun}."
     )

@@ -38,7 +38,7 @@ def audit(
         else:
             tell(directory, Path(answers), root)
     if answers is not None:
-        remake_report(directory, root, measured(directory, load_model(directory.path).kind.noun))
+        remake_report(directory, root, measured(directory))
         print(f"Report: {directory / REPORT}")
 
 

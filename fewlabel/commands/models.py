@@ -16,7 +16,7 @@ from ..errors import UserError
 from ..evaluate import Evaluation
 from ..mistakes import check_mistakes, trained_on, write_mistakes
 from ..model import load_model
-from ..run_files import AUDIT, REPORT
+from ..run_files import REPORT
 from ..runs import RunDirectory
 from ..runs.finish import remake_report
 from ..sorting import elsewhere, refuse_inside, sort_pictures
@@ -187,11 +187,6 @@ def export(
         print(note)
 
 
-def audited(run: RunDirectory) -> list[str]:
-    """What the audit of a run found, where it was audited."""
-    return measured(run, load_model(run.path).kind.noun) if (run / AUDIT).exists() else []
-
-
 def report(
     run: Run,
     /,
@@ -202,5 +197,5 @@ def report(
 ) -> None:
     """Rewrite the report of a finished run from its files and data."""
     directory = RunDirectory(run)
-    remake_report(directory, root, audited(directory))
+    remake_report(directory, root, measured(directory))
     print(f"Report: {directory / REPORT}")
