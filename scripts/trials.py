@@ -20,11 +20,11 @@ def in_a_fork(place: Path, words: list[str], memory: int | None = None) -> int:
     It leads a group of its own, and may take so many bytes of memory more than it begins with.
     """
     process = os.fork()
+    os.setpgid(process, process)  # by both, since either may come first
     if process:
         return process
     code = 1
     try:
-        os.setsid()
         os.chdir(place)
         for number, path in ((1, output_of(place)), (2, errors_of(place))):
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
