@@ -27,7 +27,11 @@ DATE = re.compile(
 )
 DATES = 0.8  # of the cells
 NUMBERS = 0.8  # of the cells: the others are mistakes, where nearly all differ
+ROWS = 10  # minimum number of rows of a table in which a column is taken for the rows' number or name
+ID = re.compile(r"(.*[ _.-])?([iI][dD]|ID)|.*[a-z]I[dD]")  # customer_id, sampleID
 LARGEST = 1e30  # what is larger does not fit into float32 together with its square
+
+TITLES = {"number": "Numbers", "category": "Categories", "dropped": "Left out"}  # of the roles of columns
 
 
 @dataclass(frozen=True)
@@ -50,13 +54,15 @@ class Column:
         return 1 + self.missing if self.role == "number" else 0
 
     def describe(self) -> str:
-        if self.role == "number":
-            filled = f", missing values become {self.median:g} and are marked" if self.missing else ""
-            comma = f" ({self.comma} is read as {self.comma.replace(',', '.')})" if self.comma else ""
-            return f"{self.name}: number{comma}{filled}"
+        """The name, and what is special."""
+        special = [self.why] if self.why else []
+        if self.comma:
+            special.append(f"{self.comma} is read as {self.comma.replace(',', '.')}")
+        if self.missing:
+            special.append(f"missing values become {self.median:g} and are marked")
         if self.role == "category":
-            return f"{self.name}: {len(self.categories)} categories and other"
-        return f"{self.name}: left out ({self.why})"
+            special.append(f"{len(self.categories)} and other")
+        return f"{self.name} ({'; '.join(special)})" if special else self.name
 
     def encode(self, cell: str) -> list[float]:
         """The numbers of one cell."""
@@ -91,6 +97,14 @@ class TableForm:
         """The places of numbers among those that the columns become; the others are 0 or 1."""
         starts = itertools.accumulate((column.width for column in self.columns), initial=0)
         return [start for start, column in zip(starts, self.columns, strict=False) if column.role == "number"]
+
+    def describe(self) -> str:
+        """A line for all columns of a role."""
+        lines = []
+        for role, title in TITLES.items():
+            if found := [column.describe() for column in self.columns if column.role == role]:
+                lines.append(f"{title}: {', '.join(found)}.")
+        return "\n".join(lines)
 
     def encode(self, rows: Iterable[Sequence[str]], count: int) -> NDArray[np.float32]:
         """(count, width) of rows of cells, one for each column."""
@@ -135,12 +149,15 @@ class Seen:
 
     name: str
     category: bool = False  # of any content
+    chosen: bool = False  # by the user, so it is no mere count or ID
     rows: int = 0
     missing: int = 0
     dates: int = 0
     others: int = 0  # cells that are not numbers
     other: str = ""  # the first of them
     comma: str = ""  # the first number with a decimal comma
+    counts: bool = True  # is each cell the number after the one above it?
+    last: float | None = None  # the number of the last row
     numbers: list[float] = field(default_factory=list)
     values: Counter[str] = field(default_factory=Counter)
 
@@ -148,8 +165,11 @@ class Seen:
         self.rows += 1
         if is_missing(cell):
             self.missing += 1
+            self.counts = False
             return
         value = as_number(cell)
+        self.counts = self.counts and value is not None and (self.last is None or value == self.last + 1)
+        self.last = value
         if value is None:
             self.other = self.other or cell
             self.others += 1
@@ -165,9 +185,19 @@ class Seen:
     def there(self) -> int:
         return self.rows - self.missing
 
+    def stands_for_rows(self) -> str:
+        """Why the column says nothing but which row it is: a count, or an ID that is different in each row."""
+        if self.category or self.chosen or self.there < ROWS:
+            return ""
+        if self.counts:
+            return "it counts the rows"
+        if ID.fullmatch(self.name) and len(self.values) == min(self.there, COUNTED):
+            return "different in each row; to name rows by it: --id-column"
+        return ""
+
     def problem(self) -> tuple[str, str] | None:
         """Why the column cannot be used, and what to do: it holds dates, or its values are nearly unique."""
-        if self.category or not self.others:
+        if self.category or not self.others or self.stands_for_rows():
             return None
         if self.dates >= DATES * self.there:
             return f"holds dates, such as {self.other}", "turn dates into numbers"
@@ -190,6 +220,8 @@ class Seen:
             return Column(self.name, "dropped", why="empty")
         if len(self.values) == 1 and not self.missing:
             return Column(self.name, "dropped", why="the same in all rows")
+        if why := self.stands_for_rows():
+            return Column(self.name, "dropped", why=why)
         if self.category:
             return self.as_category()
         if not self.others:
@@ -202,16 +234,14 @@ class Seen:
 
 
 def find_form(
-    header: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    categories: Collection[str] = (),
-    leave_out: str = "add --drop '{}'",
+    header: Sequence[str], rows: Iterable[Sequence[str]], categories: Collection[str] = (), from_python: bool = False
 ) -> tuple[TableForm, int]:
     """Decide how each column is used, and count the rows.
 
-    `categories` are columns whose numbers are names; `leave_out` tells the user how to leave out columns.
+    `categories` are columns whose numbers are names. A table from Python has the columns that the user chose: counts
+    and IDs are left out of files only.
     """
-    seen = [Seen(name, name in categories) for name in header]
+    seen = [Seen(name, name in categories, chosen=from_python) for name in header]
     count = 0
     for cells in rows:
         count += 1
@@ -220,7 +250,8 @@ def find_form(
     problems = {column.name: found for column in seen if (found := column.problem()) is not None}
     if problems:
         told = "; ".join(f"column '{name}' {why}" for name, (why, _) in problems.items())
-        ways = dict.fromkeys((leave_out.format(",".join(problems)), *(way for _, way in problems.values())))
+        leave_out = "drop it" if from_python else f"add --drop '{','.join(problems)}'"
+        ways = dict.fromkeys((leave_out, *(way for _, way in problems.values())))
         raise UserError(f"{told}: {', or '.join(ways)}.")
     form = TableForm(tuple(column.decide() for column in seen))
     if count and not form.width:

@@ -92,7 +92,7 @@ def frame_kind(frame: Any) -> TableKind:
         if dtype.kind == "f" and np.isinf(frame.iloc[:, place].to_numpy(np.float64, na_value=np.nan)).any():
             raise UserError(f"column '{name}' contains infinity.")
     categories = {name for name, dtype in zip(names, frame.dtypes, strict=True) if dtype.name == "category"}
-    form, _ = find_form(names, frame_cells(frame), categories, leave_out="drop it")
+    form, _ = find_form(names, frame_cells(frame), categories, from_python=True)
     return TableKind(form.width, form=form)
 
 

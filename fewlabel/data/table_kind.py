@@ -106,7 +106,7 @@ class TableKind(RowKind):
 
 
 def table_kind(file: RowFile) -> tuple[TableKind, list[str]]:
-    """How each column of a file is used, and a message about it."""
+    """How each column of a file is used, and messages about it."""
     form, _ = find_form(file.columns, file.inputs())
-    notes = ["Columns: " + "; ".join(column.describe() for column in form.columns) + "."]
-    return TableKind(form.width, form=form, label_column=file.roles.label, id_column=file.roles.id), notes
+    kind = TableKind(form.width, form=form, label_column=file.roles.label, id_column=file.roles.id)
+    return kind, [form.describe()]

@@ -164,7 +164,7 @@ def test_a_folder_of_texts(place: Path) -> None:
 
 def test_tables(place: Path) -> None:
     told = done("train", "fruit.csv", "--label-column", "fruit", *TRAIN, "again", cwd=place)
-    assert "size: number, missing values become" in told and "colour: 4 categories and other" in told
+    assert "size (missing values become" in told and "colour (4 and other)" in told
     found = rows_of(place / "table/predictions.csv")
     assert list(found[0])[-1] == "row" and "colour" in found[0]["row"]
     told = done("evaluate", "table", "fruit-test.csv", cwd=place)
@@ -180,7 +180,7 @@ def test_a_column_that_was_left_out_need_not_be_there(place: Path) -> None:
     table.assign(shop="A", note="").to_csv(place / "more.csv", index=False)
     words = ("--label-column", "fruit", "--steps", "2", "--no-floor", "--out", "more")
     told = done("train", "more.csv", *words, cwd=place)
-    assert "shop: left out (the same in all rows); note: left out (empty)" in told
+    assert "Left out: shop (the same in all rows), note (empty)." in told
     done("predict", "more", "fruit.csv", "-o", "fewer-columns.csv", cwd=place)
     done("predict", "more", "more.csv", "-o", "all-columns.csv", cwd=place)
     fewer, every = (rows_of(place / name) for name in ("fewer-columns.csv", "all-columns.csv"))

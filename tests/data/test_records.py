@@ -182,10 +182,10 @@ def test_numbers_categories_and_what_is_missing() -> None:
     ]
     assert np.array_equal(found, np.array(expected, np.float32))
     assert found.dtype == np.float32
-    assert [column.describe() for column in form.columns] == [
-        "age: number, missing values become 40 and are marked",
-        "city: 3 categories and other",
-        "size: number (1,5 is read as 1.5), missing values become 1.75 and are marked",
+    assert form.describe().splitlines() == [
+        "Numbers: age (missing values become 40 and are marked), "
+        "size (1,5 is read as 1.5; missing values become 1.75 and are marked).",
+        "Categories: city (3 and other).",
     ]
     assert TableForm.from_list(json.loads(json.dumps(form.to_list()))) == form
 
@@ -193,11 +193,30 @@ def test_numbers_categories_and_what_is_missing() -> None:
 def test_columns_that_say_nothing_are_left_out() -> None:
     form, rows = form_of("a|b|c", "1||x", "2||x", "3|NA|x")
     assert [column.role for column in form.columns] == ["number", "dropped", "dropped"]
-    assert form.columns[1].describe() == "b: left out (empty)"
-    assert form.columns[2].describe() == "c: left out (the same in all rows)"
+    assert form.describe() == "Numbers: a.\nLeft out: b (empty), c (the same in all rows)."
     assert form.encode(rows, 3).tolist() == [[1], [2], [3]]
     with pytest.raises(UserError, match="no column is left"):
         form_of("a|b", "x|", "x|")
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "customer_id", "sample ID", "rowId"])
+def test_counts_and_ids_are_left_out(name: str) -> None:
+    """They would tell the classes apart where a table is sorted, and mean nothing for new rows."""
+    rows = [f"{number + 7}|{(number * 7) % 40 + 100}|{number % 7}|w{number}" for number in range(40)]
+    form, _ = form_of(f"number|{name}|n|text {name}", *rows)
+    assert [column.role for column in form.columns] == ["dropped", "dropped", "number", "dropped"]
+    assert form.describe().splitlines()[1].startswith("Left out: number (it counts the rows), ")
+
+
+@pytest.mark.parametrize("name", ["paid", "grid", "valid", "identity", "Madrid", "width"])
+def test_what_only_looks_like_an_id_is_used(name: str) -> None:
+    """Another name, repeated values, steps of more than one, few rows, or a table whose columns a program chose."""
+    rows = [f"{(number * 7) % 40}|{number // 2}|{2 * number}" for number in range(40)]
+    form, cells = form_of(f"{name}|id|n", *rows)
+    assert [column.role for column in form.columns] == ["number"] * 3
+    assert form_of("id|n", "1|5", "2|5", "3|6")[0].columns[0].role == "number"
+    counted = [[str(number), str(number % 3)] for number in range(40)]
+    assert find_form(["id", "n"], counted, from_python=True)[0].columns[0].role == "number"
 
 
 @pytest.mark.parametrize("date", ["2024-05-17", "17.5.2024", "5/17/24", "2024-05-17 08:30", "2024-05-17T08:30:00Z"])
