@@ -97,6 +97,7 @@ def test_a_whole_round(page: Page, tmp_path: Path) -> None:
     truth = write_tiles(tmp_path / "photos")
     with studio(tmp_path / "photos", cwd=tmp_path) as server:
         page.goto(server.address)
+        expect(page.locator("#none-count")).to_contain_text("Type its class below")
         expect(page.locator("#note")).to_contain_text("groups of similar pictures")
         for name in CLASSES:  # the first pictures name the classes, whatever they show
             page.keyboard.press("+")
@@ -115,6 +116,7 @@ def test_a_whole_round(page: Page, tmp_path: Path) -> None:
             page.locator(".tab[data-view=review]").click()
             page.locator("#new-class-name").press("Enter")
             expect(page.locator(".class", has_text=name)).to_be_visible()
+        expect(page.locator("#none-count")).to_have_text("none of these: 0")
         page.locator(".tab[data-view=label]").click()
         for position, name in enumerate(CLASSES, 1):
             expect(page.locator(f"#classes li:nth-child({position}) .name")).to_have_text(name)

@@ -4,6 +4,8 @@ import { change, listen, quietly } from "./api.js";
 import { $, button, element, key, percent, tell } from "./dom.js";
 import { keysOf } from "./keys.js";
 
+const FIRST = "What is this? Type its class below and press Enter. From then on, one key is enough.";
+
 let choose = () => undefined;
 let drawn = "";
 
@@ -41,7 +43,7 @@ function counts(state) {
     buttons[position].querySelector(".count").textContent = String(count);
     buttons[position].setAttribute("aria-label", `${name}, ${count} labels`);
   });
-  $("none-count").textContent = `none of these: ${state.none}`;
+  $("none-count").textContent = state.classes.length ? `none of these: ${state.none}` : FIRST;
 }
 
 function rename(old) {
