@@ -1,10 +1,10 @@
 """Calibrate confidence from the labels alone, by a temperature.
 
-Labels are held out in turn and predicted from the others (guessing.py). The share of correct predictions estimates the
-accuracy of the classifier, and its mean confidence on the unlabelled examples should be the same. A classifier that
-started from a first guess needs nearly the same temperature on all data. So this is the prior, and the estimate moves
-it as far as it can be trusted. Other classifiers are overconfident by very different factors: there the estimate
-decides alone, slightly lowered. The constants were chosen over seven data sets, see docs/results/confidence.md.
+Labels are held out in turn and predicted from the others (guessing.py), which gives the accuracy to be expected. The
+mean confidence of the classifier on the unlabelled examples should be the same. A classifier that started from a first
+guess needs nearly the same temperature on all data. So this is the prior, and the estimate moves it as far as it can be
+trusted. Other classifiers are overconfident by very different factors: there the estimate decides alone, slightly
+lowered. The constants were chosen over seven data sets, see docs/results/confidence.md.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .data import Examples
 from .evaluate import predict_probabilities
-from .guessing import first_guess
+from .guessing import Guess, first_guess
 from .model import Model
 from .training import Plan
 
@@ -25,7 +25,7 @@ USUAL, SPREAD = 0.7, 0.3  # temperature after a first guess, and how far its log
 DOUBT = 0.02  # by which the estimate of the accuracy may be wrong, however many labels were held out
 LOWERED = 0.95  # without a first guess: guesses of labels are right a little more often than those of other examples
 ROWS = 10_000  # maximum number of examples used
-RANGE = (-1.5, 4.5)  # logarithms of the temperature
+RANGE = (-3.0, 4.5)  # logarithms of the temperature
 
 
 class Expected(NamedTuple):
@@ -49,19 +49,32 @@ def fit_confidence(model: Model, examples: Examples, plan: Plan) -> Expected | N
     rows = examples.kind.rows(examples.inputs[torch.from_numpy(some)])
     assert rows is not None
     _, numbers = np.unique(labels, return_inverse=True)
-    guess = first_guess(rows.numpy(), np.searchsorted(some, labelled.numpy()), numbers)
-    expected = (guess.right + PRIOR * PRIOR_ACCURACY) / (guess.told + PRIOR)
     others = torch.from_numpy(np.setdiff1d(some, labelled.numpy()))
     if not len(others):
         return None
+    guess = first_guess(rows.numpy(), np.searchsorted(some, labelled.numpy()), numbers)
+    expected = expected_accuracy(guess)
     probabilities = predict_probabilities(model.network, examples.inputs, others).double().numpy()
     if any(value for name, value in plan.recipe.settings.items() if name.endswith(".guess")):
-        temperature = likely_temperature(probabilities, expected, guess.told)
+        temperature = likely_temperature(probabilities, expected, len(guess.told))
     else:
         expected *= LOWERED
         temperature = matching_temperature(probabilities, expected)
     model.network.temperature.mul_(temperature)
-    return Expected(expected, model.network.temperature.item(), guess.told)
+    return Expected(expected, model.network.temperature.item(), len(guess.told))
+
+
+def expected_accuracy(guess: Guess) -> float:
+    """The accuracy that guesses of held-out labels let expect of other rows.
+
+    Labels may be harder than other rows, such as those of uncertain examples, or easier. So the temperature is fitted
+    at which held-out labels are guessed with as much confidence as accuracy. The mean confidence in other rows at this
+    temperature, guessed from as many labels, is their expected accuracy.
+    """
+    right = int((guess.held_out.argmax(1) == guess.told).sum())
+    share = (right + PRIOR * PRIOR_ACCURACY) / (len(guess.told) + PRIOR)
+    temperature = matching_temperature(guess.held_out, share)
+    return mean_confidence(np.log(np.maximum(guess.others, 1e-12)), float(np.log(temperature)))
 
 
 def held_out(labels: NDArray[np.int64]) -> int:

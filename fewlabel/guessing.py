@@ -31,6 +31,7 @@ TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 MOST = 40_000  # rows of the graph and the clusters, at most
 REFERENCE = 10_000  # of these rows, at most, in which other rows look for their nearest neighbours
 CHUNK = 1024  # rows whose neighbours are searched at a time
+JUDGED = 2000  # rows without a label that are guessed like held-out labels, at most
 PART = 4096  # rows that are prepared at a time
 TINY = 1e-9
 
@@ -38,13 +39,15 @@ TINY = 1e-9
 class Guess(NamedTuple):
     """Class probabilities (N, classes), and the weights of labels, neighbours and clusters.
 
-    `told` labels were held out in turn, those whose class has another one; `right` of them were guessed rightly.
+    What is known of its quality: guesses of the labels that were held out in turn, those whose class has another one,
+    with these labels (`told`). And guesses of other rows, from just as many labels.
     """
 
     probabilities: Array
     weights: tuple[float, float, float]
-    told: int
-    right: int
+    held_out: Array
+    told: NDArray[np.int64]
+    others: Array
 
 
 def first_guess(rows: NDArray[np.float32], labelled: NDArray[np.int64], labels: NDArray[np.int64]) -> Guess:
@@ -60,15 +63,18 @@ def first_guess(rows: NDArray[np.float32], labelled: NDArray[np.int64], labels: 
     known = whole[labelled]
     found = [by_neighbours(kernel, labels, classes), by_clusters(inner, inside, labels, classes)]
     guesses = [by_labels(len(rows), whole.times, known, labels, classes), *outside(small, chosen, found)]
-    held_out = [
-        in_folds(
-            labels,
-            classes,
-            lambda part: by_labels(len(known), lambda span: [known @ span], known[part], labels[part], classes),
-        ),
-        leave_one_out(kernel, inside, labels, classes),
-        in_folds(labels, classes, lambda part: by_clusters(inner, inside[part], labels[part], classes)[inside]),
+    some = evenly(np.setdiff1d(np.arange(len(chosen)), inside), JUDGED)
+    both, others = np.concatenate([inside, some]), whole[chosen[some]]
+
+    def labels_of(part: NDArray[np.int64]) -> Array:
+        return by_labels(len(both), lambda span: [known @ span, others @ span], known[part], labels[part], classes)
+
+    folds = [
+        in_folds(labels, classes, labels_of),
+        in_folds(labels, classes, lambda part: by_neighbours(kernel[:, part], labels[part], classes)[both]),
+        in_folds(labels, classes, lambda part: by_clusters(inner, inside[part], labels[part], classes)[both]),
     ]
+    held_out = [folds[0].held_out, leave_one_out(kernel, inside, labels, classes), folds[2].held_out]
     weights, temperatures = weigh(held_out, labels)
     pairs = zip(weights, guesses, temperatures, strict=True)
     # A temperature above 1 says that a way is too sure, which its weight says already. Flat targets teach nothing.
@@ -79,8 +85,8 @@ def first_guess(rows: NDArray[np.float32], labelled: NDArray[np.int64], labels: 
             mixed[part] += w * tempered(guess[part], min(t, 1.0))
     mixed[labelled] = np.eye(classes)[labels]
     told = np.bincount(labels)[labels] > 1
-    guessed = sum((w * guess for w, guess in zip(weights, held_out, strict=True)), np.zeros((len(labels), classes)))
-    return Guess(mixed, weights, int(told.sum()), int((guessed.argmax(1) == labels)[told].sum()))
+    tried, judged = (sum(w * g for w, g in zip(weights, found, strict=True)) for found in zip(*folds, strict=True))
+    return Guess(mixed, weights, tried[told], labels[told], judged)
 
 
 # ---- rows
@@ -147,8 +153,12 @@ def unit(rows: Array) -> Array:
 
 def graph_rows(count: int, labelled: NDArray[np.int64]) -> NDArray[np.int64]:
     """The rows of the graph: all, or evenly spaced ones and the labelled."""
-    step = -(-count // MOST)
-    return np.union1d(np.arange(0, count, step), labelled)
+    return np.union1d(evenly(np.arange(count), MOST), labelled)
+
+
+def evenly(positions: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """All, or evenly spaced ones."""
+    return positions[:: max(-(-len(positions) // most), 1)]
 
 
 # ---- three guesses
@@ -171,7 +181,7 @@ def by_labels(
         return found
     model = LogisticRegression(C=PENALTY, max_iter=500, tol=1e-6).fit(SCALE * known @ span, labels)
     first = 0
-    for rows in times(span):
+    for rows in filter(len, times(span)):
         found[first : first + len(rows), model.classes_] = model.predict_proba(SCALE * rows)
         first += len(rows)
     return found
@@ -288,18 +298,27 @@ def in_parts(arrays: Iterator[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]
 # ---- which of them to believe
 
 
-def in_folds(labels: NDArray[np.int64], classes: int, guess: Callable[[NDArray[np.int64]], Array]) -> Array:
-    """The prediction for each labelled row from the labels of the other folds only."""
+class Folds(NamedTuple):
+    """Guesses from the labels outside a fold."""
+
+    held_out: Array  # of the labels in it (labels, classes)
+    others: Array  # of other rows, those of each fold one after the other (folds * rows, classes)
+
+
+def in_folds(labels: NDArray[np.int64], classes: int, guess: Callable[[NDArray[np.int64]], Array]) -> Folds:
+    """`guess` guesses all labelled rows, then the others, from a part of the labels."""
     fold = np.zeros(len(labels), np.int64)
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
         fold[rows] = np.arange(len(rows)) % FOLDS
-    found = np.full((len(labels), classes), 1 / classes)
+    held_out, others = np.full((len(labels), classes), 1 / classes), []
     for number in range(FOLDS):
         test, train = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
         if len(test) and len(np.unique(labels[train])) > 1:
-            found[test] = guess(train)[test]
-    return found
+            found = guess(train)
+            held_out[test] = found[test]
+            others.append(found[len(labels) :])
+    return Folds(held_out, np.concatenate(others) if others else np.empty((0, classes)))
 
 
 def weigh(held_out: list[Array], labels: NDArray[np.int64]) -> tuple[tuple[float, float, float], list[float]]:

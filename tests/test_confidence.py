@@ -14,11 +14,13 @@ from fewlabel.confidence import (
     PRIOR_ACCURACY,
     SPREAD,
     USUAL,
+    expected_accuracy,
     held_out,
     likely_temperature,
     matching_temperature,
 )
-from fewlabel.guessing import first_guess
+from fewlabel.guessing import Guess, first_guess
+from fewlabel.suggesting import find_suggestions
 from tests.processes import fewlabel
 
 
@@ -74,7 +76,7 @@ def test_what_cannot_be_reached_is_approached() -> None:
     probabilities = np.full((10, 4), 0.25)
     probabilities[:, 0] += 0.03
     probabilities[:, 1] -= 0.03
-    assert matching_temperature(probabilities, 0.99) == pytest.approx(np.exp(-1.5))
+    assert matching_temperature(probabilities, 0.99) == pytest.approx(np.exp(-3))
     assert matching_temperature(np.eye(4), 0.1) == pytest.approx(np.exp(4.5))
 
 
@@ -82,14 +84,54 @@ def test_labels_that_can_be_held_out() -> None:
     assert held_out(np.array([0, 0, 1, 2, 2, 2])) == 5
 
 
-def test_the_expected_accuracy_counts_labels_that_others_guess() -> None:
+def test_labels_that_the_others_contradict_lower_the_expected_accuracy() -> None:
     rows, labels = blobs(0.1)
     labelled = np.concatenate([np.flatnonzero(labels == k)[:3] for k in range(4)])
     known = labels[labelled].copy()
-    assert first_guess(rows, labelled, known)[2:] == (12, 12)
+    right = first_guess(rows, labelled, known)
+    assert (right.held_out.argmax(1) == right.told).all() and len(right.told) == 12
     known[0] = 1  # wrong: the others speak against it
-    found = first_guess(rows, labelled, known)
-    assert found.told == 12 and found.right < 12
+    wrong = first_guess(rows, labelled, known)
+    assert (wrong.held_out.argmax(1) == wrong.told).sum() < len(wrong.told) == 12
+    assert expected_accuracy(wrong) < expected_accuracy(right)
+
+
+def test_the_expected_accuracy_by_hand() -> None:
+    """The same temperature for both: found by a search over a grid."""
+    draw = np.random.default_rng(0)
+    tried, others = (draw.dirichlet(np.full(5, alpha), count) for alpha, count in ((1.5, 30), (0.5, 200)))
+    told = np.where(draw.random(30) < 0.6, tried.argmax(1), 0)
+    accuracy = (sum(tried.argmax(1) == told) + PRIOR * PRIOR_ACCURACY) / (30 + PRIOR)
+
+    def sure(rows: np.ndarray, power: float) -> float:
+        return float(np.mean([max(row**power) / sum(row**power) for row in rows]))
+
+    power = min(np.exp(np.linspace(-4, 3, 7001)), key=lambda power: abs(sure(tried, power) - accuracy))
+    guess = Guess(others, (1.0, 0.0, 0.0), tried, told, others)
+    assert expected_accuracy(guess) == pytest.approx(sure(others, power), abs=1e-3)
+
+
+def overlapping(each: int = 400, classes: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(1)
+    labels = np.repeat(np.arange(classes), each)
+    return (2.2 * np.eye(6)[labels] + draw.normal(size=(len(labels), 6))).astype(np.float32), labels
+
+
+def test_labels_that_are_harder_than_other_rows_lower_it_less() -> None:
+    """Two rounds of labels for the least certain rows, after a first one that was drawn evenly."""
+    rows, labels = overlapping()
+    labelled = np.concatenate([np.flatnonzero(labels == k)[:8] for k in range(4)])
+    for _ in range(2):
+        guess = first_guess(rows, labelled, labels[labelled])
+        known = np.full(len(labels), -1)
+        known[labelled] = labels[labelled]
+        more = find_suggestions(rows, 32, known, guess.probabilities).positions
+        labelled = np.concatenate([labelled, more])
+    guess = first_guess(rows, labelled, labels[labelled])
+    hidden = np.setdiff1d(np.arange(len(rows)), labelled)
+    truth = float((guess.probabilities.argmax(1) == labels)[hidden].mean())
+    share = float((guess.held_out.argmax(1) == guess.told).mean())
+    assert share < truth - 0.05 and abs(expected_accuracy(guess) - truth) < 0.5 * abs(share - truth)
 
 
 @pytest.mark.parametrize("spread", [0.3, 1.5])
@@ -100,7 +142,7 @@ def test_the_estimator_is_as_sure_as_it_may_be(spread: float) -> None:
         known[np.flatnonzero(labels == k)[:5]] = k
     model = FewLabelClassifier(steps=60, random_state=0).fit(rows, known)
     guess = first_guess(rows, np.flatnonzero(known >= 0), known[known >= 0])
-    expected = LOWERED * (guess.right + PRIOR * PRIOR_ACCURACY) / (guess.told + PRIOR)
+    expected = LOWERED * expected_accuracy(guess)
     assert model.predict_proba(rows[known < 0]).max(1).mean() == pytest.approx(expected, abs=0.005)
     assert model.model_.calibrated
 
@@ -115,8 +157,7 @@ def test_after_a_first_guess_the_temperature_is_the_likely_one() -> None:
     found = network.temperature.item()
     network.temperature.fill_(1.0)
     guess = first_guess(rows, np.flatnonzero(known >= 0), known[known >= 0])
-    accuracy = (guess.right + PRIOR * PRIOR_ACCURACY) / (guess.told + PRIOR)
-    expected = likely_temperature(fitted.predict_proba(rows[known < 0]), accuracy, guess.told)
+    expected = likely_temperature(fitted.predict_proba(rows[known < 0]), expected_accuracy(guess), len(guess.told))
     assert found == pytest.approx(expected, rel=1e-3)
 
 

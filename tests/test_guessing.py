@@ -206,3 +206,38 @@ def test_rows_that_are_prepared_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     np.testing.assert_allclose(np.concatenate(list(parts.times(matrix))), expected[1], atol=1e-12)
     found = parts.reduced()
     np.testing.assert_allclose(found @ found.T, expected[2] @ expected[2].T, atol=1e-8)
+
+
+def test_held_out_labels_and_other_rows_are_guessed_alike() -> None:
+    """Each from three quarters of the labels, by refitting every way by hand."""
+    draw = np.random.default_rng(3)
+    truth = draw.integers(0, 3, 60)
+    rows = (2 * np.eye(4)[truth] + draw.normal(size=(60, 4))).astype(np.float32)
+    labelled = np.sort(np.concatenate([np.flatnonzero(truth == k)[:4] for k in range(3)]))
+    labels = truth[labelled]
+    found = first_guess(rows, labelled, labels)
+    others = np.setdiff1d(np.arange(60), labelled)
+    assert found.told.tolist() == labels.tolist() and found.others.shape == (4 * len(others), 3)
+    whole = guessing.Prepared(rows)[:]
+    kernel = guessing.spread(guessing.neighbour_graph(whole), labelled)
+    seen = [0, 0, 0]
+    for place, label in enumerate(labels):
+        fold = seen[label] % 4
+        seen[label] += 1
+        order = [sum(labels[:i] == labels[i]) % 4 for i in range(len(labels))]
+        part = np.array([i for i in range(len(labels)) if order[i] != fold])
+        ways = (
+            guessing.by_labels(60, lambda span: [whole @ span], whole[labelled[part]], labels[part], 3),
+            guessing.by_neighbours(kernel[:, part], labels[part], 3),
+            guessing.by_clusters(whole, labelled[part], labels[part], 3),
+        )
+        mixed = sum(weight * way for weight, way in zip(found.weights, ways, strict=True))
+        np.testing.assert_allclose(found.held_out[place], mixed[labelled[place]], rtol=1e-6)
+        mine = found.others[fold * len(others) : (fold + 1) * len(others)]
+        np.testing.assert_allclose(mine, mixed[others], rtol=1e-6)
+
+
+def test_all_rows_may_be_labelled() -> None:
+    draw = np.random.default_rng(0)
+    found = first_guess(draw.normal(size=(12, 3)).astype(np.float32), np.arange(12), np.arange(12) % 3)
+    assert found.others.shape == (0, 3) and found.probabilities.argmax(1).tolist() == (np.arange(12) % 3).tolist()
