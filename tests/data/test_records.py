@@ -212,7 +212,7 @@ def test_counts_and_ids_are_left_out(name: str) -> None:
 def test_what_only_looks_like_an_id_is_used(name: str) -> None:
     """Another name, repeated values, steps of more than one, few rows, or a table whose columns a program chose."""
     rows = [f"{(number * 7) % 40}|{number // 2}|{2 * number}" for number in range(40)]
-    form, cells = form_of(f"{name}|id|n", *rows)
+    form, _ = form_of(f"{name}|id|n", *rows)
     assert [column.role for column in form.columns] == ["number"] * 3
     assert form_of("id|n", "1|5", "2|5", "3|6")[0].columns[0].role == "number"
     counted = [[str(number), str(number % 3)] for number in range(40)]
