@@ -167,7 +167,7 @@ def export(
     run: Run,
     /,
     *,
-    onnx: Annotated[str, Parameter(help="ONNX file to write")] = "model.onnx",
+    onnx: Annotated[str, Parameter(alias=["--output", "-o"], help="ONNX file to write")] = "model.onnx",
     overwrite: Annotated[bool, Parameter(help="replace an existing file", negative="")] = False,
 ) -> None:
     """Export a trained model to ONNX, preprocessing included."""

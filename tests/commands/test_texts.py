@@ -191,7 +191,7 @@ def test_a_column_that_was_left_out_need_not_be_there(place: Path) -> None:
 
 def test_a_table_is_exported_with_its_preprocessing(place: Path) -> None:
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    assert "One number per column" in done("export", "table", "--onnx", "fruit.onnx", cwd=place)
+    assert "One number per column" in done("export", "table", "-o", "fruit.onnx", cwd=place)
     session = runtime.InferenceSession(str(place / "fruit.onnx"))
     columns = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
     assert [column["name"] for column in columns] == ["size", "weight", "colour"]
