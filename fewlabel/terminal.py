@@ -1,11 +1,14 @@
 """Messages and progress, on the terminal or to listeners."""
 
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 Item = TypeVar("Item")
 Listener = Callable[[str, int, int], None]  # title, how many are done, of how many
+GLUE = "\0"  # in place of spaces at which no line breaks
 LISTENERS: list[Listener] = []  # hear of progress in this process instead of the terminal
 
 
@@ -19,7 +22,19 @@ class Terminal:
         self.live = self.console.is_terminal and not quiet
 
     def say(self, text: str) -> None:
-        self.console.print(text, markup=False)
+        self.console.print(wrapped(text, self.console.width) if self.live else text, markup=False)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Broken between words; a command in backticks stays whole, to be copied."""
+    lines = []
+    for line in text.split("\n"):
+        whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", GLUE), line)
+        inner = " " * (len(line) - len(line.lstrip(" -")))
+        lines += textwrap.wrap(
+            whole, width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False
+        ) or [""]
+    return "\n".join(lines).replace(GLUE, " ")
 
 
 def with_progress(items: Iterable[Item], total: int, title: str) -> Iterable[Item]:

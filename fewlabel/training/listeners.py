@@ -116,15 +116,16 @@ class Bar(Progress):
 
 
 def describe(line: dict[str, Any]) -> str:
-    """A line of metrics in words."""
-    words = [f"{name} {value:.3f}" for name, value in line["loss"].items() if name != "total"]
+    """A line of metrics in words: accuracy first, since a narrow terminal cuts the end."""
+    words = []
+    if "accuracy" in line:
+        words.append(f"test {line['accuracy']:.2%}")
+    if "neighbour_accuracy" in line:
+        words.append(f"neighbours of the same class {line['neighbour_accuracy']:.1%}")
     if "kept" in line:
         right = "" if line["kept_accuracy"] is None else f" ({line['kept_accuracy']:.1%} correct)"
         words.append(f"pseudo-labels {line['kept']:.0%}{right}")
-    if "neighbour_accuracy" in line:
-        words.append(f"neighbours of the same class {line['neighbour_accuracy']:.1%}")
-    if "accuracy" in line:
-        words.append(f"test {line['accuracy']:.2%}")
+    words += [f"{name} {value:.3f}" for name, value in line["loss"].items() if name != "total"]
     if "images_per_second" in line:
         words.append(f"{line['images_per_second']:.0f} examples/s")
     return ", ".join(words)

@@ -69,7 +69,7 @@ def test_what_listeners_hear(trainer: Trainer, capsys: pytest.CaptureFixture[str
     assert ["accuracy" in line for line in history.lines] == [False, False, True, False, False, True]
     out = capsys.readouterr().out
     assert out.count("\n") == 2
-    assert "fixmatch: step 10/10, labelled" in out
+    assert "fixmatch: step 10/10, test " in out
     assert "\x1b" not in out
 
 
@@ -92,5 +92,6 @@ def test_listeners_are_told_of_the_end_whatever_happens(trainer: Trainer) -> Non
 def test_describe() -> None:
     line = {"loss": {"total": 3.0, "labelled": 1.0, "contrast": 2.0}, "kept": 0.9, "kept_accuracy": 0.5}
     assert describe(line | {"images_per_second": 12.3}) == (
-        "labelled 1.000, contrast 2.000, pseudo-labels 90% (50.0% correct), 12 examples/s"
+        "pseudo-labels 90% (50.0% correct), labelled 1.000, contrast 2.000, 12 examples/s"
     )
+    assert describe({**line, "accuracy": 0.75}).startswith("test 75.00%, ")
