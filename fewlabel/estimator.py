@@ -29,6 +29,7 @@ from .networks import Classifier
 from .terminal import Terminal
 from .training import Listener, Plan, Recipe, Trainer, check_recipe, choose_device, fit, make_plan
 from .training.listeners import Alarms, DivergenceCheck, History, ProgressBar
+from .value_range import ValueRange, measure
 
 LINES = 20  # of history_
 
@@ -100,6 +101,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
     size_: int | None
     shape_: tuple[int, ...]
     white_: int | None
+    range_: ValueRange | None  # of pictures with more than 8 bits
 
     def __init__(
         self,
@@ -268,8 +270,12 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
             if kind.encoder == NONE:
                 validate_data(self, X, reset=fitting, skip_check_array=True)  # names and number of columns
             return read_cells(kind, X)
+        pictures = as_pictures(X)
+        if fitting:
+            self.range_ = measure(pictures)
+            self.encoder_ = self.encoder_ and replace(self.encoder_, value_range=self.range_)
         encoder = self.encoder_
-        if encoder is not None and encoder.by_name and as_pictures(X):
+        if encoder is not None and encoder.by_name and pictures:
             side = encoder.size or 0
             self.size_, self.white_, self.shape_ = side, None, (3, side, side)
             return kind_of(encoder).read(X)
@@ -297,7 +303,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
                 self.size_ = self.size or default_size(pictures)
             if self.size_ is None:
                 raise ValueError("X holds pictures, fit had arrays.")
-            return torch.from_numpy(decode_each(pictures, self.size_))
+            return torch.from_numpy(decode_each(pictures, self.size_, self.range_))
         if isinstance(X, Tensor):
             X = as_array(X)  # noqa: N806
         if (X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim) in (3, 4):
@@ -322,7 +328,7 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
             case (columns,):
                 return VectorKind(columns, self.noise, self.dropout)
             case (channels, size, _):
-                return ImageKind(channels, size, self.white_)
+                return ImageKind(channels, size, self.white_, value_range=self.range_)
         raise ValueError(f"X has rows of shape {tuple(rows.shape[1:])}, which are neither images nor vectors.")
 
     def _train(self, plan: Plan, dataset: Dataset, continued: Model | None) -> Classifier:

@@ -7,6 +7,7 @@ range of a folder is measured once, told before training, and kept as a part of 
 import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,16 +131,16 @@ def look_at_header(path: Path, name: str, found: Depths) -> None:
             pass
 
 
-def measure(folder: Path, files: Sequence[str]) -> ValueRange | None:
+def measure(pictures: Iterable[Path | Image.Image]) -> ValueRange | None:
     """The range of the values of deep pictures, all of which are read for it; None where none can be read."""
     import joblib  # slow
 
-    def extremes_of(name: str) -> tuple[float, float] | None:
+    def extremes_of(item: Path | Image.Image) -> tuple[float, float] | None:
         try:
-            with Image.open(folder / name) as picture:
+            with nullcontext(item) if isinstance(item, Image.Image) else Image.open(item) as picture:
                 return extremes(picture)
         except Exception:  # damaged files raise many kinds of errors, reported when they are decoded
             return None
 
     with warnings.catch_warnings(action="ignore"), ThreadPoolExecutor(joblib.cpu_count()) as pool:
-        return spanning(pool.map(extremes_of, files))
+        return spanning(pool.map(extremes_of, pictures))

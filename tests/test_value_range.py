@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from fewlabel import UserError, load, load_model
+from fewlabel import FewLabelClassifier, UserError, load, load_model
 from fewlabel.commands.main import main
 from fewlabel.decode import decode
 from fewlabel.model import Model
@@ -88,6 +88,32 @@ def test_the_range_is_part_of_the_model(microscope: Path, tmp_path: Path) -> Non
     np.testing.assert_allclose(model.evaluate(dark.parent.parent).probabilities, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("encoder", [None, "lite0"])
+@pytest.mark.parametrize("opened", [False, True])
+def test_the_estimator_measures_it_too(microscope: Path, tmp_path: Path, encoder: str | None, opened: bool) -> None:
+    """Files and PIL images are scaled by the range of those it was fitted to, as 8-bit copies made by hand would be."""
+    paths = sorted(microscope.rglob("*.*"))
+    copies = []
+    for path in paths:
+        values = np.asarray(Image.open(path), float)
+        scaled = np.floor((values - 100) * 255 / 3995 + 0.5).astype(np.uint8)
+        copies.append(save(tmp_path / f"copies/{path.stem}.png", scaled))
+    labels = ["a", "b", "", "", "a", "b", "", ""]
+    given = [Image.open(path) if opened else path for path in paths]
+
+    def fitted() -> FewLabelClassifier:
+        return FewLabelClassifier(encoder=encoder, size=SIDE, steps=2, batch=2, network="mlp", random_state=0)
+
+    deep, plain = fitted().fit(given, labels), fitted().fit(copies, labels)
+    assert deep.model_.kind.value_range == deep.range_ == ValueRange(100, 4095)
+    np.testing.assert_allclose(deep.predict_proba(given), plain.predict_proba(copies), atol=1e-6)
+    np.testing.assert_allclose(deep.predict_proba(given[:1]), plain.predict_proba(copies[:1]), atol=1e-6)
+    assert (
+        plain.range_ is None
+        and FewLabelClassifier(network="mlp", steps=1).fit(np.zeros((4, 8, 8), np.uint8), [0, 1, -1, -1]).range_ is None
+    )
+
+
 @pytest.mark.parametrize("text", ["", "5", "1,2,3", "4095,0", "1,1", "a,b", "nan,1", "0,inf"])
 def test_a_range_that_is_none(text: str) -> None:
     with pytest.raises(UserError, match="--range must be two numbers"):
@@ -97,7 +123,7 @@ def test_a_range_that_is_none(text: str) -> None:
 def test_floats(tmp_path: Path) -> None:
     values = np.linspace(-1.5, 2.5, SIDE * SIDE, dtype=np.float32).reshape(SIDE, SIDE)
     save(tmp_path / "x/a.tif", values)
-    measured = measure(tmp_path / "x", ["a.tif"])
+    measured = measure([tmp_path / "x/a.tif"])
     assert measured == ValueRange(-1.5, 2.5)
     expected = np.floor((values.astype(float) + 1.5) * 63.75 + 0.5)
     assert np.array_equal(decode(tmp_path / "x/a.tif", SIDE, measured)[0], expected)

@@ -69,7 +69,7 @@ def range_of(folder: Path, files: Sequence[str], given: ValueRange | None, notes
         try:
             value_range = as_range(parse_json(place.read_text()))
         except (OSError, ValueError, TypeError):
-            value_range = measure(folder, found.deep)
+            value_range = measure(folder / name for name in found.deep)
             with contextlib.suppress(OSError, UserError):
                 place.parent.mkdir(parents=True, exist_ok=True)
                 write_json(place, value_range)
