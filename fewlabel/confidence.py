@@ -73,6 +73,8 @@ def expected_accuracy(guess: Guess) -> float:
     """
     right = int((guess.held_out.argmax(1) == guess.told).sum())
     share = (right + PRIOR * PRIOR_ACCURACY) / (len(guess.told) + PRIOR)
+    if not len(guess.others):
+        return share
     temperature = matching_temperature(guess.held_out, share)
     return mean_confidence(np.log(np.maximum(guess.others, 1e-12)), float(np.log(temperature)))
 

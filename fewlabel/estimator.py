@@ -271,8 +271,9 @@ class FewLabelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # t
                 validate_data(self, X, reset=fitting, skip_check_array=True)  # names and number of columns
             return read_cells(kind, X)
         pictures = as_pictures(X)
-        if fitting:
+        if fitting and not (self.warm_start and hasattr(self, "model_")):
             self.range_ = measure(pictures)
+        if fitting:
             self.encoder_ = self.encoder_ and replace(self.encoder_, value_range=self.range_)
         encoder = self.encoder_
         if encoder is not None and encoder.by_name and pictures:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 Listener = Callable[[str, int, int], None]  # title, how many are done, of how many
+NARROW = 20  # columns: lines of narrower terminals are left alone
 GLUE = "\0"  # in place of spaces at which no line breaks
 LISTENERS: list[Listener] = []  # hear of progress in this process instead of the terminal
 
@@ -21,8 +22,11 @@ class Terminal:
         self.console = Console(quiet=quiet, stderr=stderr, soft_wrap=True, highlight=False)
         self.live = self.console.is_terminal and not quiet
 
-    def say(self, text: str) -> None:
-        self.console.print(wrapped(text, self.console.width) if self.live else text, markup=False)
+    def say(self, text: str, whole: bool = False) -> None:
+        """`whole`: without line breaks, so that a path in it can be copied."""
+        width = self.console.width
+        wraps = self.live and self.console.file.isatty() and width >= NARROW and not whole
+        self.console.print(wrapped(text, width) if wraps else text, markup=False)
 
 
 def wrapped(text: str, width: int) -> str:

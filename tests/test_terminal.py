@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fewlabel.terminal import wrapped
+import pytest
+
+from fewlabel.terminal import Terminal, wrapped
 
 
 def test_lines_break_between_words() -> None:
@@ -31,9 +33,20 @@ def test_commands_and_paths_stay_whole() -> None:
     ]
 
 
+def test_what_is_no_terminal_is_not_wrapped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where colours are forced, as on many machines that run tests."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "30")
+    terminal = Terminal()
+    assert terminal.live
+    terminal.say("word " * 20)
+    assert capsys.readouterr().out == "word " * 20 + "\n"
+
+
 def test_a_real_terminal(tmp_path: Path) -> None:
     """No word is cut, and the figures below the bar begin with what is looked at."""
-    main, side = pty.openpty()
     words = [
         sys.executable,
         "-m",
@@ -46,8 +59,22 @@ def test_a_real_terminal(tmp_path: Path) -> None:
         "4",
         "--no-floor",
     ]
-    settings = os.environ | {"TERM": "xterm-256color", "COLUMNS": "60", "LINES": "24"}
-    process = subprocess.Popen(words, cwd=tmp_path, env=settings, stdout=side, stderr=side)
+    words += ["--out", "a folder with a long name/another folder with a long name"]
+    shown = shown_by(words, tmp_path, 60)
+    assert "digits: 1297 training grey images of 8x8, 20 labelled, 10\nclasses; horizontal flips off.\n" in shown
+    assert "4/4" in shown and "  test " in shown
+    assert "Report: a folder with a long name/another folder with a long name/report.html\n" in shown
+
+
+def test_a_terminal_too_narrow_for_words(tmp_path: Path) -> None:
+    code = "from fewlabel.terminal import Terminal; Terminal().say('one two three four five six')"
+    assert shown_by([sys.executable, "-c", code], tmp_path, 5) == "one two three four five six\n"
+
+
+def shown_by(words: list[str], place: Path, width: int) -> str:
+    main, side = pty.openpty()
+    settings = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(width), "LINES": "24"}
+    process = subprocess.Popen(words, cwd=place, env=settings, stdout=side, stderr=side)
     os.close(side)
     shown = b""
     while True:
@@ -58,7 +85,5 @@ def test_a_real_terminal(tmp_path: Path) -> None:
         if not part:
             break
         shown += part
-    assert process.wait() == 0
-    text = shown.decode().replace("\r\n", "\n")
-    assert "digits: 1297 training grey images of 8x8, 20 labelled, 10\nclasses; horizontal flips off.\n" in text
-    assert "4/4" in text and "  test " in text
+    assert process.wait() == 0, shown.decode()
+    return shown.decode().replace("\r\n", "\n")

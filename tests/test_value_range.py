@@ -114,6 +114,17 @@ def test_the_estimator_measures_it_too(microscope: Path, tmp_path: Path, encoder
     )
 
 
+def test_an_estimator_that_goes_on_keeps_the_range(microscope: Path, tmp_path: Path) -> None:
+    """Its weights know pictures of this range."""
+    paths = sorted(microscope.rglob("*.*"))
+    brighter = []
+    for path in paths:
+        brighter.append(save(tmp_path / f"brighter/{path.stem}.png", np.asarray(Image.open(path)) * np.uint16(4)))
+    model = FewLabelClassifier(network="mlp", size=SIDE, steps=2, batch=2, warm_start=True, random_state=0)
+    labels = ["a", "b", "", "", "a", "b", "", ""]
+    assert model.fit(paths, labels).range_ == model.fit(brighter, labels).range_ == ValueRange(100, 4095)
+
+
 @pytest.mark.parametrize("text", ["", "5", "1,2,3", "4095,0", "1,1", "a,b", "nan,1", "0,inf"])
 def test_a_range_that_is_none(text: str) -> None:
     with pytest.raises(UserError, match="--range must be two numbers"):

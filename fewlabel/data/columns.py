@@ -28,6 +28,8 @@ DATE = re.compile(
 DATES = 0.8  # of the cells
 NUMBERS = 0.8  # of the cells: the others are mistakes, where nearly all differ
 ROWS = 10  # minimum number of rows of a table in which a column is taken for the rows' number or name
+FIRST = (0, 1)  # number of the first row, in a column that counts the rows
+DIFFERENT = 0.95  # of the cells of an ID
 ID = re.compile(r"(.*[ _.-])?([iI][dD]|ID)|.*[a-z]I[dD]")  # customer_id, sampleID
 LARGEST = 1e30  # what is larger does not fit into float32 together with its square
 
@@ -156,7 +158,8 @@ class Seen:
     others: int = 0  # cells that are not numbers
     other: str = ""  # the first of them
     comma: str = ""  # the first number with a decimal comma
-    counts: bool = True  # is each cell the number after the one above it?
+    counts: bool = True  # from 0 or 1, without a gap?
+    whole: bool = True  # are all numbers whole?
     last: float | None = None  # the number of the last row
     numbers: list[float] = field(default_factory=list)
     values: Counter[str] = field(default_factory=Counter)
@@ -168,7 +171,9 @@ class Seen:
             self.counts = False
             return
         value = as_number(cell)
-        self.counts = self.counts and value is not None and (self.last is None or value == self.last + 1)
+        before = self.last
+        self.counts = self.counts and (value in FIRST if before is None else value == before + 1)
+        self.whole = self.whole and (value is None or value.is_integer())
         self.last = value
         if value is None:
             self.other = self.other or cell
@@ -186,14 +191,17 @@ class Seen:
         return self.rows - self.missing
 
     def stands_for_rows(self) -> str:
-        """Why the column says nothing but which row it is: a count, or an ID that is different in each row."""
+        """Why the column says nothing but which row it is: a count, or an ID that differs in nearly every row."""
         if self.category or self.chosen or self.there < ROWS:
             return ""
         if self.counts:
             return "it counts the rows"
-        if ID.fullmatch(self.name) and len(self.values) == min(self.there, COUNTED):
+        looked_at = self.values.total()
+        if not ID.fullmatch(self.name) or not self.whole or len(self.values) < DIFFERENT * looked_at:
+            return ""
+        if looked_at == len(self.values) == self.rows:
             return "different in each row; to name rows by it: --id-column"
-        return ""
+        return "different in nearly every row"
 
     def problem(self) -> tuple[str, str] | None:
         """Why the column cannot be used, and what to do: it holds dates, or its values are nearly unique."""
@@ -255,7 +263,8 @@ def find_form(
         raise UserError(f"{told}: {', or '.join(ways)}.")
     form = TableForm(tuple(column.decide() for column in seen))
     if count and not form.width:
-        raise UserError("no column is left to train on: all are empty, the same in all rows, or dropped.")
+        left_out = f" {form.describe()}" if form.columns else ""
+        raise UserError(f"no column is left to train on.{left_out}")
     return form, count
 
 

@@ -15,7 +15,7 @@ def data_digest(dataset: Dataset) -> str:
     """A digest of sizes, classes, kind, labels and names, independent of the location of the files."""
     digest = hashlib.sha256()
     for examples in filter(None, (dataset.train, dataset.test)):
-        digest.update(repr((tuple(examples.inputs.shape), examples.classes, examples.kind.to_dict())).encode())
+        digest.update(repr((tuple(examples.inputs.shape), examples.classes, examples.kind.identity())).encode())
         digest.update(np.ascontiguousarray(examples.labels.numpy()).data)
         before = ""
         for part in slices(len(examples.names), NAMES):

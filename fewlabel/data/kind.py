@@ -139,6 +139,10 @@ class Kind(ABC):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.name, **without_range(asdict(self))}  # type: ignore[call-overload]
 
+    def identity(self) -> dict[str, Any]:
+        """What must be equal in data that a run can go on with."""
+        return self.to_dict()
+
 
 def without_range(description: dict[str, Any]) -> dict[str, Any]:
     """The fields without an empty range of values, the usual case."""

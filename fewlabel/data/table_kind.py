@@ -104,6 +104,11 @@ class TableKind(RowKind):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.name, **asdict(self), "form": self.form.to_list()}
 
+    def identity(self) -> dict[str, Any]:
+        """Without the words for a person."""
+        form = [{name: value for name, value in column.items() if name != "why"} for column in self.form.to_list()]
+        return self.to_dict() | {"form": form}
+
 
 def table_kind(file: RowFile) -> tuple[TableKind, list[str]]:
     """How each column of a file is used, and messages about it."""

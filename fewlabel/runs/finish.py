@@ -62,15 +62,15 @@ def finish(
         terminal.say(f"Test accuracy: {main.accuracy:.2%}{beside}")
     if expected is not None:
         terminal.say(
-            f"Confidence is calibrated on {expected.labels} of your labels, each predicted from the others: about "
-            f"{expected.accuracy:.0%} right. That is not the accuracy on the rest: suggested or corrected "
-            f"{dataset.train.kind.noun} are not a random sample."
+            f"Confidence is calibrated on {expected.labels} of your labels, each predicted from the others. They let "
+            f"expect that about {expected.accuracy:.0%} of the predictions are right; only an audit or a test set "
+            "measures it."
         )
     for sentence in verdict_of(findings):
         terminal.say(sentence)
     if plan.recipe.predictions:
-        terminal.say(f"Predictions: {directory / PREDICTIONS}")
-    terminal.say(f"Report: {directory / REPORT}")
+        terminal.say(f"Predictions: {directory / PREDICTIONS}", whole=True)
+    terminal.say(f"Report: {directory / REPORT}", whole=True)
 
 
 def judge(
@@ -112,8 +112,8 @@ def finish_pretraining(directory: RunDirectory, plan: Plan, result: StageResult,
     labelled = result.dataset.train.known > 0
     for command, why in (("suggest", "To find out what to label"), ("train", "To train a classifier on top")):
         if command == "train" or not labelled:
-            terminal.say(f"{why}: {command_on_top(plan, str(directory.path), command, labelled)}")
-    terminal.say(f"Report: {directory / REPORT}")
+            terminal.say(f"{why}: `{command_on_top(plan, str(directory.path), command, labelled)}`")
+    terminal.say(f"Report: {directory / REPORT}", whole=True)
 
 
 def predict_unlabelled(plan: Plan, dataset: Dataset, model: Model) -> tuple[Predictions, torch.Tensor]:
@@ -137,7 +137,7 @@ def write_missing_predictions(
     if plan.recipe.predictions and not (directory / PREDICTIONS).exists():
         dataset = as_trained_on(directory, plan, dataset)
         predict_unlabelled(plan, dataset, model)[0].write(directory / PREDICTIONS)
-        terminal.say(f"Predictions: {directory / PREDICTIONS}")
+        terminal.say(f"Predictions: {directory / PREDICTIONS}", whole=True)
 
 
 def remake_report(run: RunDirectory, root: str | None = None, measured: Sequence[str] = ()) -> None:

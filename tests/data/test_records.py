@@ -202,21 +202,50 @@ def test_columns_that_say_nothing_are_left_out() -> None:
 @pytest.mark.parametrize("name", ["id", "ID", "customer_id", "sample ID", "rowId"])
 def test_counts_and_ids_are_left_out(name: str) -> None:
     """They would tell the classes apart where a table is sorted, and mean nothing for new rows."""
-    rows = [f"{number + 7}|{(number * 7) % 40 + 100}|{number % 7}|w{number}" for number in range(40)]
+    rows = [f"{number + 1}|{(number * 7) % 40 + 100}|{number % 7}|w{number}" for number in range(40)]
     form, _ = form_of(f"number|{name}|n|text {name}", *rows)
     assert [column.role for column in form.columns] == ["dropped", "dropped", "number", "dropped"]
-    assert form.describe().splitlines()[1].startswith("Left out: number (it counts the rows), ")
+    advice = "different in each row; to name rows by it: --id-column"
+    expected = f"Left out: number (it counts the rows), {name} ({advice}), text {name} ({advice})."
+    assert form.describe().splitlines()[1] == expected
+
+
+def test_an_id_with_a_few_exceptions_is_left_out_without_the_advice_to_name_rows_by_it() -> None:
+    numbers = [str((number * 7) % 40 + 100) for number in range(40)]
+    form, _ = form_of("id|n", *(f"{number}|{place % 7}" for place, number in enumerate([*numbers, numbers[0]])))
+    assert form.describe().splitlines()[1] == "Left out: id (different in nearly every row)."
+    form, _ = form_of("id|n", *(f"{number}|{place % 7}" for place, number in enumerate([*numbers, ""])))
+    assert form.describe().splitlines()[1] == "Left out: id (different in nearly every row)."
+
+
+def test_an_id_of_many_rows_that_repeats_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the first different values are remembered."""
+    monkeypatch.setattr("fewlabel.data.columns.COUNTED", 50)
+    numbers = [(number * 7) % 80 for number in range(80)]
+    form, _ = form_of("id|n", *(f"{number}|{number % 7}" for number in numbers))
+    assert form.columns[0].role == "dropped" and "nearly" in form.columns[0].why  # not all were looked at
+    form, _ = form_of("id|n", *(f"{number}|{number % 7}" for number in numbers * 2))
+    assert form.columns[0].role == "number"
 
 
 @pytest.mark.parametrize("name", ["paid", "grid", "valid", "identity", "Madrid", "width"])
 def test_what_only_looks_like_an_id_is_used(name: str) -> None:
-    """Another name, repeated values, steps of more than one, few rows, or a table whose columns a program chose."""
-    rows = [f"{(number * 7) % 40}|{number // 2}|{2 * number}" for number in range(40)]
-    form, _ = form_of(f"{name}|id|n", *rows)
-    assert [column.role for column in form.columns] == ["number"] * 3
+    """Another name, repeated values, parts of whole numbers, few rows, or a table whose columns a program chose."""
+    rows = [f"{(number * 7) % 40}|{number // 2}|{2 * number}|{number / 7}" for number in range(40)]
+    form, _ = form_of(f"{name}|id|n|pipe ID", *rows)
+    assert [column.role for column in form.columns] == ["number"] * 4
     assert form_of("id|n", "1|5", "2|5", "3|6")[0].columns[0].role == "number"
     counted = [[str(number), str(number % 3)] for number in range(40)]
     assert find_form(["id", "n"], counted, from_python=True)[0].columns[0].role == "number"
+
+
+def test_years_and_hours_are_no_counts() -> None:
+    """A count begins at 0 or 1 and goes on to the end without a gap."""
+    rows = [f"{1990 + number}|{number % 24}|{number + (number > 20)}" for number in range(30)]
+    form, _ = form_of("year|hour|dose", *rows)
+    assert [column.role for column in form.columns] == ["number"] * 3
+    with pytest.raises(UserError, match=r"no column is left to train on. Left out: step \(it counts the rows\)."):
+        form_of("step", *(str(number) for number in range(24)))
 
 
 @pytest.mark.parametrize("date", ["2024-05-17", "17.5.2024", "5/17/24", "2024-05-17 08:30", "2024-05-17T08:30:00Z"])
