@@ -65,7 +65,7 @@ def fit_confidence(model: Model, examples: Examples, plan: Plan) -> Expected | N
 
 
 def expected_accuracy(guess: Guess) -> float:
-    """The accuracy that guesses of held-out labels let expect of other rows.
+    """The accuracy on other rows, estimated from guesses of held-out labels.
 
     Labels may be harder than other rows, such as those of uncertain examples, or easier. So the temperature is fitted
     at which held-out labels are guessed with as much confidence as accuracy. The mean confidence in other rows at this

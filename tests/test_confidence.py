@@ -1,4 +1,4 @@
-"""Confidence that is fitted to the labels: on average as high as the accuracy that they let expect."""
+"""Confidence that is fitted to the labels: on average as high as the accuracy that is estimated from them."""
 
 from pathlib import Path
 

@@ -62,9 +62,9 @@ def finish(
         terminal.say(f"Test accuracy: {main.accuracy:.2%}{beside}")
     if expected is not None:
         terminal.say(
-            f"Confidence is calibrated on {expected.labels} of your labels, each predicted from the others. They let "
-            f"expect that about {expected.accuracy:.0%} of the predictions are right; only an audit or a test set "
-            "measures it."
+            f"Confidence is calibrated on {expected.labels} of your labels, each predicted from the others. By "
+            f"this estimate about {expected.accuracy:.0%} of the predictions are right; an audit or a test set measures "
+            "it."
         )
     for sentence in verdict_of(findings):
         terminal.say(sentence)
