@@ -63,8 +63,8 @@ def finish(
     if expected is not None:
         terminal.say(
             f"Confidence is calibrated on {expected.labels} of your labels, each predicted from the others. By "
-            f"this estimate about {expected.accuracy:.0%} of the predictions are right; an audit or a test set measures "
-            "it."
+            f"this estimate, about {expected.accuracy:.0%} of the predictions are right; an audit or a test set "
+            "measures it."
         )
     for sentence in verdict_of(findings):
         terminal.say(sentence)
