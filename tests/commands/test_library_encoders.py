@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.commands.test_encoded_runs import done, place
+from tests.commands.test_encoded_runs import done, place, typed
 from tests.encoders.test_libraries import MEAN, STD, operators, save_vit
 from tests.processes import ENVIRONMENT
 from tests.test_ranks import finished
@@ -58,11 +58,11 @@ def test_typed(make: Callable[[Path], str], place: Path, monkeypatch: pytest.Mon
         monkeypatch.setitem(ENVIRONMENT, key, value)
     torch.manual_seed(0)
     name = make(place)
-    told = done("train", "photos", *QUICK, "--encoder", name, "--out", "run", cwd=place)
+    told = typed("train", "photos", *QUICK, "--encoder", name, "--out", "run", cwd=place)
     assert f"features of {name}" in told
     assert json.loads((place / "run/model.json").read_text())["encoder"] == name
-    assert "36 images labelled" in done("predict", "run", "photos", cwd=place)
-    done("export", "run", "--onnx", "model.onnx", cwd=place)
+    assert "36 images labelled" in typed("predict", "run", "photos", cwd=place)
+    typed("export", "run", "--onnx", "model.onnx", cwd=place)
 
 
 @pytest.mark.slow
