@@ -199,11 +199,22 @@ def test_told_to_stop_it_is_saved(tmp_path: Path, number: int) -> None:
 
 
 @pytest.mark.slow
-def test_norms_of_each_process_alone(undisturbed: Path, tmp_path: Path) -> None:
-    finished("-m", "fewlabel", *WORDS, "run", "--no-share-norms", "--no-floor", cwd=tmp_path)
-    first, other = metrics(tmp_path / "run")[0]["loss"], metrics(undisturbed)[0]["loss"]
+def test_norms_of_each_process_alone(tmp_path: Path) -> None:
+    whole_batch = ("--icl.share", "1", "--no-floor")
+    for name, more in (("alone", ("--no-share-norms",)), ("shared", ())):
+        finished("-m", "fewlabel", *WORDS, name, *whole_batch, *more, cwd=tmp_path)
+    first, other = (metrics(tmp_path / name)[0]["loss"] for name in ("alone", "shared"))
     assert first["labelled"] == pytest.approx(other["labelled"], rel=0.2)
     assert first != other
+
+
+@pytest.mark.slow
+def test_norms_of_each_process_alone_need_two_rows(tmp_path: Path) -> None:
+    """ICL mixes two rows of this batch, so that each process has one of them."""
+    with torchrun("-m", "fewlabel", *WORDS, "run", "--no-share-norms", cwd=tmp_path) as launcher:
+        _, errors = launcher.communicate(timeout=240)
+    assert launcher.returncode != 0 and "ValueError" not in errors
+    assert errors.count("2 processes need 4 images in each pass, and one pass has 2: increase --batch.") == 1
 
 
 @pytest.mark.slow

@@ -6,9 +6,10 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
+from ..errors import UserError
 from ..methods import Outputs
 from ..networks import Classifier, Output, norms_untouched
-from ..ranks import Ranks
+from ..ranks import Ranks, shared
 
 Network = Callable[[Tensor], Output]
 NONE: Mapping[str, str] = MappingProxyType({})
@@ -17,8 +18,12 @@ NONE: Mapping[str, str] = MappingProxyType({})
 class ForwardPasses:
     """The forward passes of one step through the network and its average (EMA); counts images and passes."""
 
-    def __init__(self, network: Classifier, teacher: Classifier, precision: torch.dtype, ranks: Ranks) -> None:
+    def __init__(
+        self, network: Classifier, teacher: Classifier, precision: torch.dtype, ranks: Ranks, shared_norms: bool = True
+    ) -> None:
+        """Without `shared_norms`, the batch norms of each process are of its own rows alone."""
         self._network, self._teacher, self._precision, self._ranks = network, teacher, precision, ranks
+        self._least = 1 if shared_norms else 2 * ranks.count  # rows of a pass
         self.images = self.passes = 0
 
     @property
@@ -68,6 +73,13 @@ class ForwardPasses:
         self.passes += 1
         if self._ranks.count == 1:
             return network(images)
+        if len(images) < self._least:
+            raise shared(
+                UserError(
+                    f"with --no-share-norms, {self._ranks.count} processes need {self._least} images in each pass, and "
+                    f"one pass has {len(images)}: increase --batch."
+                )
+            )
         output = network(self._ranks.part(images))
         there = [column for column in output if column is not None]
         whole = self._ranks.gather(torch.cat(there, 1), len(images))  # in one message

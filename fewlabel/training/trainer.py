@@ -95,7 +95,7 @@ class Trainer:
         for group in self.optimiser.param_groups:
             decay = 1.0 if group["steady"] else math.cos(7 * math.pi * progress / 16)
             group["lr"] = group["scale"] * plan.learning_rate * decay
-        passes = ForwardPasses(self.network, self.teacher, plan.precision, self.ranks)
+        passes = ForwardPasses(self.network, self.teacher, plan.precision, self.ranks, plan.recipe.share_norms)
         views = BatchViews(index, plan, self.train, self.batches, self.network, self.ranks)
         step = Step(index, plan.steps, plan.recipe.seed, views, passes)
         outputs = passes.forward_all(self.method.inputs(step), self.method.apart)
