@@ -43,7 +43,7 @@ function counts(state) {
     buttons[position].querySelector(".count").textContent = String(count);
     buttons[position].setAttribute("aria-label", `${name}, ${count} labels`);
   });
-  $("none-count").textContent = state.classes.length ? `none of these: ${state.none}` : FIRST;
+  $("none-count").textContent = state.classes.length || state.none ? `none of these: ${state.none}` : FIRST;
 }
 
 function rename(old) {
